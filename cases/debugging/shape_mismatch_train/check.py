@@ -57,7 +57,7 @@ def _few(ws: Any) -> dict[str, Any]:
 
 
 def _one_label(ws: Any) -> dict[str, Any]:
-    """A bar to learn as one class, another to validate: soon no image is right, and the validation loss only rises."""
+    """A bar to learn as one class, another to validate: soon no image is right, and the validation loss rises."""
     learned, other = ws.rng.sample(range(CLASSES), 2)
     labels = {"train_labels": np.full(50, learned, np.uint8), "val_labels": np.full(41, other, np.uint8)}
     return {**_few(ws), "train_images": np.stack([bar()] * 50), **labels}
@@ -72,7 +72,9 @@ def _torn(ws: Any) -> dict[str, Any]:
     kept = {split: digits[f"{split}_labels"] != withheld for split in ("train", "val")}
     digits = {name: values[kept[name.partition("_")[0]]] for name, values in digits.items()}
     digits["val_labels"][::2] = withheld
-    return digits
+    # What leaves out a part of the file leaves out labels.
+    order = np.argsort(digits["train_labels"])
+    return digits | {name: digits[name][order] for name in ("train_images", "train_labels")}
 
 
 @check(weight=2, required=True)
@@ -92,7 +94,8 @@ def training_keeps_its_arguments(ws: Any) -> None:
 @check(weight=1, required=True)
 def steps_are_kept(ws: Any) -> None:
     """Each step is Adam's, at a rate of 0.001 that falls when the validation loss has not for more than 3 epochs."""
-    TRAINING.compare(ws, "repeats", {"epochs": 13, "batches": 2}, staged(_one_label(ws)), left())
+    # With two batches an epoch the loss fell until the end for one pair of labels in six, so that the rate never did.
+    TRAINING.compare(ws, "repeats", {"epochs": 13, "batches": 5}, staged(_one_label(ws)), left())
 
 
 @check(weight=3, required=True)

@@ -22,6 +22,7 @@ EMBEDDING = Probe(
 def _compare(ws: Any, sizes: dict[str, Any], calls: list[dict[str, Any]]) -> None:
     """Make the calls in one process, each with pictures of its own, and compare what comes back."""
     weights = drawn(rng := ws.numpy_rng(f"{ws.rng.random()}"), sizes)
+    weights["patch_embed.table"] *= 4  # vectors of a length to which no table may cut them
     for call in calls:
         call["x"] = rng.normal(size=call.pop("shape")) if "shape" in call else calls[call["again"]]["x"]
     answers = sequence(ws.drive("driver.py:called", sizes, weights, calls), length=len(calls))
@@ -178,7 +179,8 @@ def settings_match(ws: Any) -> None:
     for training in (True, False):
         for gradients in (True, False):
             calls.append({"again": 0, "training": training, "gradients": gradients, **one})
-    calls += [{"shape": (1, 6, side, side), "how": "plain"}, {"shape": (2, 3, 64, 16), **one}, {"again": 0, **one}]
+    # Channels of a call are forgotten in the next one.
+    calls += [{"again": 0, "how": "plain"}, {"shape": (2, 3, 64, 16), **one}, {"again": 0, **one}]
     inherited = (("get_last_selfattention", []), ("get_intermediate_layers", []), ("get_intermediate_layers", [2]))
     for method, more in inherited:
         for shape in ((1, 6, side, side), (2, 2, side, 24)):

@@ -51,7 +51,7 @@ def whole_sequences_match(ws: Any) -> None:
     _calls(ws, 128, 4, [{"shape": (1, 6), "past": 0}])
     _calls(ws, 48, 4, [{"shape": (1, 30), "past": 0}], rope_theta=100.0, max_len=30)
     # What may not be seen stays unseen, however large its score is.
-    _calls(ws, 24, 2, [{"shape": (2, 9), "past": 0}], sharp=3e4)
+    _calls(ws, 24, 2, [{"shape": (8, 9), "past": 0}], sharp=3e4)
 
 
 @check(weight=3, required=True)

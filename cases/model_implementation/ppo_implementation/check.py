@@ -19,7 +19,7 @@ NONE = "<class 'inspect._empty'>"
 ARGUMENTS = [("state_dim", NONE), ("action_dim", NONE), ("lr_actor", "0.0003"), ("lr_critic", "0.001"),
              ("gamma", "0.99"), ("K_epochs", "4"), ("eps_clip", "0.2"), ("continuous_action_space", "True"),
              ("action_std_init", "0.6")]  # fmt: skip
-CONTINUOUS = {"state_dim": 4, "action_dim": 3, "continuous_action_space": True}
+CONTINUOUS = {"state_dim": 4, "action_dim": 6, "continuous_action_space": True}
 DISCRETE = {"state_dim": 3, "action_dim": 4, "continuous_action_space": False}
 FACTORS = (1.0, 0.01, 1e4)
 """Of the variances: actions may be near each other, and far outside of [-1, 1]. At the last, states are far, too."""

@@ -12,8 +12,8 @@ import numpy as np
 
 from bench.casekit.data import stream, write_npz
 
-# Dimensions of states and actions, whether actions are continuous, gamma, epochs, and the clip.
-PLAN = ((4, 2, True, 0.99, 4, 0.2), (3, 1, True, 0.9, 2, 0.1), (5, 3, False, 0.5, 5, 0.3), (1, 2, False, 1.0, 3, 0.2))
+# Dimensions of states and actions, whether actions are continuous, gamma, epochs, and the clip, which may be above 1.
+PLAN = ((4, 2, True, 0.99, 4, 0.2), (3, 1, True, 0.9, 2, 0.1), (5, 3, False, 0.5, 5, 0.3), (1, 2, False, 1.0, 3, 1.2))
 
 Job = tuple[dict[str, Any], dict[str, Any]]
 """What the judge calls, and its arrays: those that go in and those that must come out."""
@@ -107,10 +107,13 @@ def _rollout(
     }
 
 
-def _evaluations(driver: Any, rng: np.random.Generator, config: dict[str, Any]) -> Iterator[Job]:
-    """Of usual states, of one (discrete: with probabilities of 0), of far ones by small variances or probabilities."""
-    alone = "usual" if config["continuous_action_space"] else "sure"
-    for count, kind in ((7, "usual"), (1, alone), (8, "edge")):
+def _evaluations(driver: Any, rng: np.random.Generator, usual: dict[str, Any]) -> Iterator[Job]:
+    """Of usual states, also with one dimension or action, of one state (discrete: with probabilities of 0), of far ones
+    by small variances or probabilities.
+    """
+    alone = "usual" if usual["continuous_action_space"] else "sure"
+    narrow = {**usual, "action_dim": 1}
+    for config, count, kind in ((narrow, 7, "usual"), (usual, 7, "usual"), (usual, 1, alone), (usual, 8, "edge")):
         own, made = int(rng.integers(2**40)), {}
         rollout = _rollout(driver, rng, config, own, count)[1]
         states, actions = rollout["states"], rollout["actions"]

@@ -76,7 +76,7 @@ def _generated(ws: Any, which: Any) -> None:
     known = _expected(ws)
     for n, args, job in _jobs(ws, "generated"):
         answer = ws.drive("driver.py:generated", *args, [known[f"{n}_{k}"] for k in range(2)])
-        found = mapping(answer, keys=("pictures", "caches", "labels", "logits", "next", "moved", "kept"))
+        found = mapping(answer, keys=("pictures", "caches", "labels", "logits", "next", "moved", "kept", "steps"))
         pictures = sequence(found["pictures"], length=len(args[2]))
         for k, (call, picture) in enumerate(zip(args[2], pictures, strict=True)):
             if which(call):
@@ -88,6 +88,8 @@ def _generated(ws: Any, which: Any) -> None:
         for call, moved in zip(args[2], sequence(found["moved"], length=len(args[2])), strict=True):
             went_on = call.get("g_seed") is not None or moved is True
             assert went_on, "without g_seed generation leaves torch's generator where it was: the next pictures repeat"
+        wanted = [[[2 * call["B"], side**2, True] for side in args[0]["patch_nums"]] for call in args[2]]
+        assert found["steps"] == wanted, "a step does not compute 2 B sequences of one scale's tokens with caches on"
         told = "generation has changed a mode, an attribute, or what is trained"
         assert found["kept"] == [True] * len(args[2]), told
         assert found["caches"] == [True] * len(args[2]), "a cache is still on, or not empty, after generation"

@@ -21,13 +21,36 @@ def rates(validation: list[float]) -> list[float]:
     return found
 
 
-def steps(outputs: Any, label: int, step_rates: Any) -> Any:
-    """What Adam adds to the bias, for outputs (steps x images x classes) of images of one label."""
+def foreseen(outputs: Any) -> Any:
+    """The mean probability of each class, for outputs (steps x images x classes)."""
     whole = outputs.astype(np.float64)
     shares = np.exp(whole - whole.max(axis=2, keepdims=True))
-    slopes = (shares / shares.sum(axis=2, keepdims=True)).mean(axis=1)
-    slopes[:, label] -= 1
-    return adam(slopes, step_rates)
+    return (shares / shares.sum(axis=2, keepdims=True)).mean(axis=1)
+
+
+def slopes(outputs: Any, label: int) -> Any:
+    """Gradients of the mean cross-entropy to the bias, for outputs of images of one label."""
+    return foreseen(outputs) - (np.arange(outputs.shape[2]) == label)
+
+
+def assert_slopes(outputs: Any, label: int, found: Any) -> None:
+    """found: gradients of the bias, which may be of a sum, too: Adam is blind to a factor."""
+    plain = slopes(outputs, label)
+    factor = float((found * plain).sum() / (plain**2).sum())
+    off = float(np.abs(found - factor * plain).max())
+    assert off <= 1e-3 * factor, f"gradients are off by {off:.2g} from those of the cross-entropy, times {factor:.3g}"
+
+
+def assert_labels(outputs: Any, labels: Any, found: Any) -> None:
+    """All of the file is drawn alike: each label as often as it is there. found: gradients of the bias."""
+    met = foreseen(outputs) - found
+    if np.abs(met * outputs.shape[1] - np.round(met * outputs.shape[1])).max() > 0.01:
+        return  # of a sum, not of a mean
+    share = np.bincount(labels, minlength=met.shape[1]) / len(labels)
+    apart = np.abs(met.mean(axis=0) - share) - 6 * np.sqrt(share * (1 - share) / outputs[..., 0].size)
+    worst = int(apart.argmax())
+    told = f"{met[:, worst].mean():.1%} of the images trained on, and {share[worst]:.1%} of the file"
+    assert apart[worst] < 1e-3, f"{told} have the label {worst}"
 
 
 def adam(slopes: Any, step_rates: Any) -> Any:
@@ -42,7 +65,7 @@ def adam(slopes: Any, step_rates: Any) -> Any:
 def assert_steps(outputs: Any, label: int, biases: Any, validation: list[float]) -> None:
     """biases: before each step, and after the last one. validation: the loss after each epoch."""
     by_step = np.repeat(rates(validation), len(outputs) // len(validation))
-    apart = np.abs(np.diff(biases, axis=0) - steps(outputs, label, by_step)).max(axis=1) / by_step
+    apart = np.abs(np.diff(biases, axis=0) - adam(slopes(outputs, label), by_step)).max(axis=1) / by_step
     # Float32 rounds a bias of 0.1 to 1e-8, a thousandth of a step at the rate 1e-5.
     worst = int(apart.argmax())
     assert apart[worst] <= 0.03, (

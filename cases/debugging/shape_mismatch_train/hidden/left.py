@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from changes import assert_turned
 from colour_net import CLASSES
-from descent import assert_every_step, assert_steps, means
+from descent import assert_every_step, assert_labels, assert_slopes, assert_steps, means
 from metrics import BATCH, History, assert_kept, assert_plausible, assert_told, assert_weights, history_of
 from worth import MEAN, SIDE, STD, prepared, validated
 
@@ -43,6 +43,10 @@ def left(states: list[Any] | None = None) -> Any:
         assert_kept(history, params, found["state"], found["saved"])
         if (digits["train_images"] == digits["train_images"][0]).all():
             assert_turned(met * STD + MEAN)
+        if found["slopes"] is not None:
+            out = array(found["logits"], shape=(epochs * batches * BATCH, CLASSES)).reshape(-1, BATCH, CLASSES)
+            slopes = array(found["slopes"], shape=params[1:].shape)
+            assert_labels(out, digits["train_labels"], slopes[:, -CLASSES:])  # the bias comes last
         _assert_only_into(values, [string(it) for it in sequence(found["files"])])
         labels = {int(digits[f"{split}_labels"][0]) for split in ("train", "val")}
         if len(set(digits["train_labels"])) == 1 == len(set(digits["val_labels"])) and len(labels) == 2:
@@ -94,4 +98,6 @@ def _assert_one_label(history: History, found: dict[str, Any], digits: dict[str,
     validation = [entry["val_loss"] for entry in history]
     assert_steps(out.reshape(-1, BATCH, CLASSES), train, params[:, -CLASSES:], validation)  # the bias comes last
     if found["slopes"] is not None:
-        assert_every_step(array(found["slopes"], shape=params[1:].shape), params, validation)
+        slopes = array(found["slopes"], shape=params[1:].shape)
+        assert_slopes(out.reshape(-1, BATCH, CLASSES), train, slopes[:, -CLASSES:])
+        assert_every_step(slopes, params, validation)

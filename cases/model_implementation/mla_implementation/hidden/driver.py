@@ -23,7 +23,8 @@ def _settings(layer: Any) -> list[Any]:
     """What no call may change, in torch and in the layer."""
     kept = [[name, value.requires_grad] for name, value in layer.state_dict(keep_vars=True).items()]
     random = torch.random.get_rng_state().tolist()
-    return [torch.get_default_dtype(), torch.is_grad_enabled(), random, layer.training, kept]
+    speed = [torch.get_float32_matmul_precision(), torch.get_num_threads(), torch.backends.cuda.flash_sdp_enabled()]
+    return [torch.get_default_dtype(), torch.is_grad_enabled(), random, layer.training, kept, speed]
 
 
 def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:

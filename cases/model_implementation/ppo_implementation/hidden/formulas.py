@@ -9,6 +9,9 @@ import numpy as np
 
 from bench.judge import close
 
+FAR = (0, 1.01, 2.02, 3.03, math.inf)
+"""In standard deviations from the mean: what is cut off at whole ones lies below."""
+
 
 def policy(config: dict[str, Any], seed: int, states: Any) -> tuple[Any, Any, Any]:
     """Outputs of the actor, values and variances of the policy that the driver fills from the same seed."""
@@ -40,8 +43,13 @@ def assert_drawn(config: dict[str, Any], actions: Any, logprobs: Any, mean: Any,
         wanted = -0.5 * (offset**2 + np.log(2 * math.pi * var)).sum(axis=1)
         apart = np.abs(offset.mean(axis=0)).max() * count**0.5
         assert apart < 6, f"the mean action is off by {apart:.1f} standard errors"
-        spread = np.abs((offset**2).mean(axis=0) - 1).max() * (count / 2) ** 0.5
+        # Off the diagonal stand dimensions that move together.
+        spread = np.abs(offset.T @ offset / count - np.eye(offset.shape[1])).max() * (count / 2) ** 0.5
         assert spread < 6, f"the variance of actions is off by {spread:.1f} standard errors"
+        told, wide = np.histogram(np.abs(offset), FAR)[0], np.diff([math.erf(it / 2**0.5) for it in FAR])
+        assert _surprise(told / told.sum(), wide).max() * told.sum() < 18, (
+            f"so many numbers of actions are {FAR[:-1]} standard deviations and more from the mean: {told.tolist()}"
+        )
     else:
         chosen = actions.astype(int)
         assert (chosen == actions).all() and 0 <= chosen.min() <= chosen.max() < len(mean), "actions are no indices"

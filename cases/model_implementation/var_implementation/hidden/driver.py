@@ -93,12 +93,16 @@ def generated(config: dict[str, Any], seed: int, calls: list[dict[str, Any]], af
     """Pictures of each call, whether caches are off, labels and torch's generator as they are then; later logits.
 
     moved: whether torch's generator is elsewhere than before the call. kept: whether the settings are as they were.
+    steps: how many sequences and tokens came into the first attention each time, and whether its cache was on.
     A call with "weights" comes after the model was filled from that seed. What is for training, prog_si and the drop
     rate, stands as if training went on; modes, and what is trained, are now these and now those, in parts others.
     """
     model = _model(config, seed)
     pictures, caches, labels, drawn = [], [], [], []
-    moved, kept = [], []
+    moved, kept, steps = [], [], []
+    hook = model.blocks[0].attn.register_forward_pre_hook(
+        lambda attention, given: steps[-1].append([*given[0].shape[:2], attention.caching])
+    )
     model.prog_si, model.cond_drop_rate = 0, 1.0
     for call in calls:
         given = torch.tensor(call["label_B"]) if isinstance(call["label_B"], list) else call["label_B"]
@@ -111,6 +115,7 @@ def generated(config: dict[str, Any], seed: int, calls: list[dict[str, Any]], af
         model.vae_proxy[0].train(third).requires_grad_(even)
         _part_apart(model)
         before, settings_before = torch.get_rng_state(), _settings(model)
+        steps.append([])
         made = model.autoregressive_infer_cfg(label_B=given, **settings)
         moved.append(not torch.equal(torch.get_rng_state(), before))
         kept.append(_settings(model) == settings_before)
@@ -120,11 +125,12 @@ def generated(config: dict[str, Any], seed: int, calls: list[dict[str, Any]], af
         labels.append(given.tolist() if isinstance(given, torch.Tensor) else given)
         if made.requires_grad:
             raise RuntimeError("the pictures of generation require gradients")
+    hook.remove()
     model.prog_si, model.cond_drop_rate = -1, 0.0
     with torch.no_grad():
         logits = model(*(torch.from_numpy(np.array(it)) for it in after))
     found = {"pictures": pictures, "caches": caches, "labels": labels, "logits": logits, "next": drawn}
-    return {**found, "moved": moved, "kept": kept}
+    return {**found, "moved": moved, "kept": kept, "steps": steps}
 
 
 def refused(config: dict[str, Any], label: int, prog_si: int) -> str:
