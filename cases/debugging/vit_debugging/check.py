@@ -180,11 +180,14 @@ def branches_are_dropped(ws: Any) -> None:
         apart = np.abs(ends - found).max(axis=(2, 3)) / np.abs(ends).max(axis=(2, 3))
         told = f"drop_path_rate {rate}, drop_path_uniform {uniform}"
         assert apart.min(axis=0).max() < 1e-6, f"{told}: a sample is not what whole branches give, lost or scaled up"
-        lost = (np.array(ways)[apart.argmin(axis=0)] == 0).sum(axis=0)
-        # Six standard deviations of a binomial count.
-        allowed = 6 * np.sqrt(batch * np.repeat(rates, 2) * (1 - np.repeat(rates, 2)))
-        wanted = batch * np.repeat(rates, 2)
-        assert (np.abs(lost - wanted) <= allowed).all(), f"{told}: of {batch}, {lost.tolist()} branches are lost"
+        lost = (np.array(ways)[apart.argmin(axis=0)] == 0).astype(int)
+        chances = np.outer(*[np.repeat(rates, 2)] * 2)
+        np.fill_diagonal(chances, np.repeat(rates, 2))
+        # Six standard deviations of a binomial count: of each branch, and of each two of them, lost together.
+        allowed, counts = 6 * np.sqrt(batch * chances * (1 - chances)), lost.T @ lost
+        assert (np.abs(counts - batch * chances) <= allowed).all(), (
+            f"{told}: of {batch}, {counts.diagonal().tolist()} branches are lost, together {counts.tolist()}"
+        )
 
 
 @check(weight=2, required=True)

@@ -136,15 +136,16 @@ def gradients_match(ws: Any) -> None:
     """In both modes gradients of x and the parameters are the judge's; channels that are not there get none."""
     for sizes, rows, columns, training in ((SIX, 4, 4, True), (FOUR, 4, 4, False), (SIX, 3, 5, False), (FOUR, 2, 3, 1)):
         rng, patch = ws.numpy_rng(f"slopes {rows} {sizes}"), sizes["patch_size"]
-        weights, indices = drawn(rng, sizes), [[0, 2, 3], [3, 0, 2]] if columns != 3 else None
-        x = rng.normal(size=(2, 3, rows * patch, columns * patch))
-        up = rng.normal(size=(2, 1 + 3 * rows * columns, sizes["embed_dim"]))
+        weights, indices = drawn(rng, sizes), {3: None, 5: [[0], [0]]}.get(columns, [[0, 2, 3], [3, 0, 2]])
+        channels = indices or [[0, 1, 2]]
+        x = rng.normal(size=(2, len(channels[0]), rows * patch, columns * patch))
+        up = rng.normal(size=(2, 1 + len(channels[0]) * rows * columns, sizes["embed_dim"]))
         told = mapping(ws.drive("driver.py:slopes", sizes, weights, x, indices, up, bool(training)))
         for name in ("x", "cls_token", "pos_embed", "patch_embed.weight", "patch_embed.bias", "patch_embed.table"):
             entry = x if name == "x" else weights[name]
             found = array(told.get(name), shape=entry.shape)
             if name.endswith("table"):
-                absent = sorted(set(range(len(found))) - ({0, 2, 3} if indices else {0, 1, 2}))
+                absent = sorted(set(range(len(found))) - set(channels[0]))
                 assert not found[absent].any(), "a channel too many"
             # Tokens are linear in each of these, so a difference is exact whatever its size.
             for _ in range(3):

@@ -47,7 +47,8 @@ def fit(x: Any, y: Any, probe: Any, epochs: int) -> dict[str, Any]:
         final, beyond = model(entries), model(unseen)
     shapes = [list(value.shape) for value in model.parameters() if value.requires_grad]
     found = {"losses": losses, "told": told, "path": path, "final": final, "beyond": beyond, "shapes": shapes}
-    return {**found, "passes": len(passes)}
+    layers = sum(isinstance(part, nn.Linear) for part in model.modules())
+    return {**found, "passes": len(passes), "layers": layers}
 
 
 _told: list[list[float]] = []
@@ -83,7 +84,8 @@ def fitted(value: Any, unseen: Any, beside: Any) -> dict[str, Any]:
             with torch.set_grad_enabled(gradients):
                 predicted.append(model(entries).detach().clone())
     with torch.no_grad():
-        single = torch.cat([model(entry.unsqueeze(0)) for entry in entries])
+        place = entries[:1].clone()  # one tensor for all: what a model keeps of its last entry shows
+        single = torch.cat([model(place.copy_(entry)).clone() for entry in entries])
         among = model(torch.cat([entries, torch.from_numpy(beside)]))[: len(entries)]
     kinds = sorted({type(loss).__name__ for loss in [*losses, *(loss for _, loss in told)]})
     alone = {"predicted": predicted, "single": single, "among": among}

@@ -11,7 +11,7 @@ from bench.judge import array, mapping, sequence
 
 
 def fit(ws: Any, points: Points) -> dict[str, Any]:
-    keys = ("losses", "told", "path", "final", "beyond", "shapes", "passes")
+    keys = ("losses", "told", "path", "final", "beyond", "shapes", "passes", "layers")
     found = ws.drive("driver.py:fit", points.x, points.y, points.probe, points.epochs)
     return mapping(found, keys=keys)
 

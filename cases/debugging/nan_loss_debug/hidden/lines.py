@@ -36,19 +36,24 @@ class Points(NamedTuple):
 
 
 def drawn(
-    ws: Any, low: float, width: float, slope: float, intercept: float, epochs: int = 20, count: int = 0
+    ws: Any, low: float, width: float, slope: float, intercept: float, epochs: int = 20, count: int = 0, crowd: int = 1
 ) -> Points:
-    """Points of a scale whose sign and exact sizes are drawn; count: of points, 40 to 120 where it is 0."""
+    """Points of a scale whose sign and exact sizes are drawn; count: of points, 40 to 120 where it is 0.
+
+    crowd: this power of what is spread evenly. Where it is high, most points stand near `low`, and neither the middle
+    of the range nor a quantile tells centre and spread.
+    """
     draw = np.random.default_rng(ws.rng.getrandbits(128))
     side = draw.choice([-1.0, 1.0])
     low, width = side * low * draw.uniform(0.97, 1.0), side * width * draw.uniform(0.8, 1.2)
     slope *= draw.uniform(0.6, 1.5) * draw.choice([-1.0, 1.0])
     count = count or int(draw.integers(40, 120))
-    x = (low + width * draw.uniform(size=(count, 1))).astype(np.float32)
+    x = (low + width * draw.uniform(size=(count, 1)) ** crowd).astype(np.float32)
     clean = slope * x.astype(np.float64) + intercept
     y = (clean + 0.03 * clean.std() * draw.normal(size=x.shape)).astype(np.float32)
     line = line_at(x, y, x)
-    probe = (low + width * draw.uniform(-0.1, 1.1, size=(25, 1))).astype(np.float32)
+    places = draw.uniform(-0.1, 1.1, size=(25, 1))
+    probe = (low + width * np.sign(places) * abs(places) ** crowd).astype(np.float32)
     return Points(x, y, probe, slope * probe.astype(np.float64) + intercept, line, epochs)
 
 

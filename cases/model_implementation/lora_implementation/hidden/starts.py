@@ -12,11 +12,16 @@ from bench.judge import array, mapping, sequence
 
 
 def assert_spread(found: Any, shape: tuple[int, ...]) -> None:
-    """Of one A, or of the A of many small layers."""
+    """Of one A, or of the A of many small layers: spread, and drawn entry by entry."""
     a, rank, inside = array(found, shape=shape), *shape[-2:]
     spread, mean, wanted = float(a.std()), float(a.mean()), rank**-0.5
     told = f"rank {rank}, {inside} inputs: A spreads by {spread:.4f} around {mean:.4f}, expected {wanted:.4f} around 0"
     assert abs(spread / wanted - 1) < 0.1 and abs(mean) < 0.15 * wanted, told
+    entries = a.reshape(len(a), -1) / spread
+    for rows in (entries, entries.T):
+        # Where rows know nothing of each other, a product has the standard deviation sqrt(n); few entries tell nothing.
+        alike = float(np.abs(np.triu(rows @ rows.T, 1)).max(initial=0.0)) / rows.shape[1] ** 0.5
+        assert alike < 8 or rows.shape[1] < 100, f"{told}; but parts of A follow from others"
 
 
 def assert_start(ws: Any, sizes: dict[str, Any]) -> None:
