@@ -15,10 +15,10 @@ SCALES = {
     "plain": {},
     # What is added under the root counts, gates go to where exp ends, and the first or the last token often wins.
     "small": {"embedding": 3e-3, "output": 1e-2, "down": 5e-5, "gate": 60.0},
-    "sharp": {"query": 3.2, "key": 3.2},
+    "sharp": {"query": 3.2, "key": 3.2, "layer3.down": 1e4},
     "huge": {"layer2.query": 64.0, "layer2.key": 64.0},
 }
-"""What a set of weights multiplies its parts with; sharp ones give attention scores up to about 118.
+"""What a set of weights multiplies its parts with; sharp ones give attention scores up to about 118, and add thousands.
 
 Huge ones give some far beyond 10,000: what is to be ignored must not win by them.
 """

@@ -17,6 +17,7 @@ FIRST = (
 LENGTHS = (2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 20, 24, 31, 32, 33)
 """One for each number of rows, in any order."""
 DRAWN = 1  # further call, of any size
+SINGLE = 2  # parts, drawn, whose change is followed by a call of its own
 ALIKE = (0, 1, 63, 126, 127)
 """The only place where a row differs from the first one."""
 
@@ -35,7 +36,9 @@ def planned(rng: np.random.Generator, weights: Weights) -> list[dict[str, Any]]:
     calls += [_call(few, 0, [(str(name), -1)]) for name in rng.permutation(sorted(weights))]
     places = {name: int(rng.integers(part.size)) for name, part in weights.items()}
     places["embedding"] = 128 * int(few[0, -1]) + places["embedding"] % 128
-    return [*calls, _call(few, 0, list(places.items()))]
+    # Of a thick sample of all parts some number is always among those; of a single part alone it rarely is.
+    alone = [[(str(name), places[name])] for name in rng.permutation(sorted(weights))[:SINGLE]]
+    return [*calls, *(_call(few, 0, changed) for changed in (list(places.items()), *alone))]
 
 
 def _call(tokens: NDArray[np.int64], weights: int, changed: list[tuple[str, int]] | None = None) -> dict[str, Any]:

@@ -118,6 +118,6 @@ def _layer(weights: Array, biases: Array, stride: int, padding: int) -> Any:
 
 def _plain(output: Any) -> Array:
     """An ordinary array: an object that would compute its values later is refused."""
-    if type(output) is not np.ndarray:
-        raise TypeError(f"forward returned {type(output).__name__}, not a numpy array")
+    if type(output) is not np.ndarray or not output.flags.writeable:
+        raise TypeError(f"forward returned {type(output).__name__}, not a writeable numpy array")
     return output
