@@ -131,6 +131,7 @@ class WarmProcess:
             _follow(running, log)
             running.stop()
             running.settle()
+            _take_rest(running, log)
             if running.lost():
                 raise InfraError("sandbox_error", "a fork of the warm process was killed")
             return running.code(), log.value().decode("utf-8", "replace")
@@ -154,6 +155,13 @@ def _follow(running: Running, log: Tail) -> None:
             tick = time.monotonic() + _TICK_S
             if not running.watch():
                 return
+
+
+def _take_rest(running: Running, log: Tail) -> None:
+    """Read what a fork printed after the last look, which its pipe holds: what writes on does not keep us here."""
+    stream = running.popen.stderr
+    if stream is not None and select.select([stream], [], [], 0)[0]:
+        log.feed(os.read(stream.fileno(), 1 << 20))
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.sandbox import JobLimits, Preparation, ProcessSandbox, Sandbox, WarmProcess, start_warm
+from bench.sandbox.running import Running
 from tests.helpers.cells import write_files
 
 LIMITS = JobLimits(wall_s=60, disk_mb=8)
@@ -106,6 +107,12 @@ def test_what_it_starts_ends_with_it(run: Run) -> None:
     source = "import subprocess; print(subprocess.Popen(['sleep', '1000']).pid)"
     status, printed, _ = run(source)
     assert status == 0 and printed.strip().isdigit()
+
+
+def test_what_it_prints_while_nothing_is_read_is_not_lost(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As on a busy machine, on which watching takes long.
+    monkeypatch.setattr(Running, "watch", lambda running: running.popen.wait() is not None)
+    assert run("import time; time.sleep(0.5); print('x' * 60_000)")[:2] == (0, "x" * 60_000 + "\n")
 
 
 def test_it_is_ended_at_its_limit(run: Run) -> None:
