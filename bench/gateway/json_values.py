@@ -52,6 +52,18 @@ def shallow(value: object, levels: int = DEEPEST) -> Any:
     return {key: shallow(item, levels - 1) for key, item in value.items()}
 
 
+def objects_in(value: object) -> Iterator[Json]:
+    """All objects of a JSON value, at whatever depth."""
+    pending = [value]
+    while pending:
+        held = pending.pop()
+        if isinstance(held, dict):
+            yield held
+            pending.extend(held.values())
+        elif isinstance(held, list):
+            pending.extend(held)
+
+
 def digest_json(data: object) -> str:
     """One digest for equal JSON values, whatever their spacing and the order of their keys."""
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True)

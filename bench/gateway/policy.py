@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from bench.gateway.client_tools import google_without_hosted, strip_tools
-from bench.gateway.json_values import Json
+from bench.gateway.json_values import Json, objects_in
 from bench.gateway.known_fields import keep_known
 from bench.gateway.reaching_out import find_fetched
 from bench.gateway.request import ITEMS, Call, not_allowed
@@ -80,16 +80,10 @@ def _check_price(data: Json) -> None:
 
 def _long_lived(data: Json) -> str:
     """The mark for a cache, at whatever depth, that would have it live longer than usage tells; or ""."""
-    pending: list[object] = [data]
-    while pending:
-        held = pending.pop()
-        if isinstance(held, dict):
-            for name, value in held.items():
-                if name in _CACHE_MARKS and isinstance(value, dict) and value.get("ttl") not in _PLAIN_LIVES:
-                    return f"{name}.ttl"
-            pending.extend(held.values())
-        elif isinstance(held, list):
-            pending.extend(held)
+    for held in objects_in(data):
+        for name in _CACHE_MARKS & held.keys():
+            if isinstance(held[name], dict) and held[name].get("ttl") not in _PLAIN_LIVES:
+                return f"{name}.ttl"
     return ""
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from bench.formats.model_usage import Tokens
+from bench.gateway.json_values import objects_in
 from bench.gateway.request import Dialect
 
 Rule = Literal["openai", "responses", "anthropic", "gemini", "litellm", "embeddings", "google"]
@@ -128,17 +129,8 @@ def for_an_hour(tokens: Tokens, usage: JsonValue, asked: JsonValue) -> Tokens | 
 
 
 def _asks_for_an_hour(asked: JsonValue) -> bool:
-    left = [asked]
-    while left:
-        value = left.pop()
-        if isinstance(value, dict):
-            mark = value.get("cache_control")
-            if isinstance(mark, dict) and mark.get("ttl") == "1h":
-                return True
-            left.extend(value.values())
-        elif isinstance(value, list):
-            left.extend(value)
-    return False
+    marks = (held.get("cache_control") for held in objects_in(asked))
+    return any(isinstance(mark, dict) and mark.get("ttl") == "1h" for mark in marks)
 
 
 class _Modality(_Loose):

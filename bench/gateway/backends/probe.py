@@ -48,7 +48,8 @@ _REFUSED = frozenset({400, 403, 404, 405, 422})
 """Statuses of a protocol that is not offered for a model."""
 _BREATH_S = 5.0
 """Longest silence before the second probe, where it is not the rate that was refused."""
-_LAST_TRIES = 3
+_LAST_TRIES, _LAST_S = 3, 120.0
+"""Of the probe at a cell's end, and until when one more begins: who waits for it gives the gateway up after 300 s."""
 _SHOWN = 300
 
 
@@ -139,9 +140,10 @@ class Probe:
 
         It asks again where this machine was too busy: the agent, which could keep it busy, has ended.
         """
-        for _ in range(_LAST_TRIES):
+        last_begin = time.monotonic() + _LAST_S
+        for left in reversed(range(_LAST_TRIES)):
             verdict = await self._settle(dialect, stream, float("inf"), final=True)
-            if not self._hindered:
+            if not (self._hindered and left) or time.monotonic() > last_begin:
                 break
             await asyncio.sleep(min(_BREATH_S, self._patience.quiet_s))
         return verdict
@@ -170,8 +172,8 @@ class Probe:
             shown = f"our own known-good request was not answered either ({seen.said})"
             self._outage = Verdict(False, shown)
             if is_used_up(seen.status, seen.said) and self._provider in self._traffic.answered:
-                paid = seen.status != 402 and not is_out_of_money(seen.said)
-                self._outage = Verdict(False, shown, RATE_USED_UP if paid else USED_UP)
+                of_money = seen.status == 402 or is_out_of_money(seen.said)
+                self._outage = Verdict(False, shown, USED_UP if of_money else RATE_USED_UP)
             return self._outage
 
     async def _look_alone(
