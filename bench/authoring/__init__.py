@@ -1,7 +1,7 @@
 """For case authors: a new case, faults that are seen without running it, and its proof.
 
-`scaffold_case` writes the folder, `lint` reads it, a `Verifier` runs its solution and wrong answers, and a `MutantHunt`
-finds what its checks forget.
+`scaffold_case` writes the folder, `lint` reads it, a `Verifier` runs its solution and wrong answers, a `MutantHunt`
+finds what its checks forget, and `Attempts` judge what was written to try them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from bench.base.faces import lazy_face
 
 if TYPE_CHECKING:
+    from bench.authoring.answering import open_answers_of
+    from bench.authoring.attempts import Attempt, Attempts
     from bench.authoring.choice import SAMPLE_S, Choice, choose_changed, longest_first, shard_of
     from bench.authoring.edit_answers import lay_out_answer, move_patches, save_answer
     from bench.authoring.judge_sources import declare, declared, sources_digest

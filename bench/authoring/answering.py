@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.authoring.proof_seeds import ProofContext, ProofSeed
-from bench.authoring.staging import UNLOADABLE, BrokenCodeError, in_one_line
+from bench.authoring.staging import UNLOADABLE, BrokenCodeError, in_one_line, staged
 from bench.authoring.warm_answers import WarmAnswers
-from bench.base.errors import InfraError
+from bench.base.errors import InfraError, UserError
 from bench.base.files import temporary_folder
 from bench.base.install import DataFolders
 from bench.cell import (
@@ -62,6 +62,22 @@ def open_answering(folders: DataFolders, sandbox: Sandbox) -> Iterator[Answering
             yield Answering(folders, sandbox, place, warm)
         finally:
             warm.close()
+
+
+@contextmanager
+def open_answers_of(case: Case, folders: DataFolders, sandbox: Sandbox) -> Iterator[AnswersOf]:
+    """What judges answers of `case`, in the first of its profiles for which this machine has what it needs.
+
+    Raises `UserError` where there is none.
+    """
+    with open_answering(folders, sandbox) as answering:
+        unmet = {profile: answering.unmet(case.for_profile(profile), profile) for profile in case.profiles}
+        fitting = [profile for profile, lacking in unmet.items() if not lacking]
+        if not fitting:
+            lacking = "; ".join(dict.fromkeys(unmet.values()))
+            raise UserError(lacking, where=f"case {case.id}", remedy="its answers cannot be run here")
+        judged = staged(case, answering.cases).for_profile(fitting[0])
+        yield AnswersOf(answering, case.for_profile(fitting[0]), judged)
 
 
 @dataclass(frozen=True)
@@ -162,3 +178,19 @@ class Answering:
             if grading.broken:
                 raise InfraError("judge_error", f"a check of case {case.id} is broken: {grading.broken}")
             return Answer(grading, snapshot, run_s, time.monotonic() - began)
+
+
+@dataclass(frozen=True)
+class AnswersOf:
+    """Runs and judges answers of one case."""
+
+    answering: Answering
+    case: Case
+    judged: Case
+    """Its copy without the answers."""
+
+    def answer(
+        self, overlay: Overlay, seed: ProofSeed, name: str, ran: Callable[[AgentPhase], None] | None = None
+    ) -> Answer:
+        """As `Answering.answer`, in a first trial."""
+        return self.answering.answer(self.judged, overlay, seed, 1, name, ran)

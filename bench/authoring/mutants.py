@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from bench.authoring.answering import Answering, open_answering
+from bench.authoring.answering import AnswersOf, open_answers_of
 from bench.authoring.mutation import Mutant, mutants_of
 from bench.authoring.proof_seeds import ProofSeed
-from bench.authoring.staging import BrokenCodeError, staged
+from bench.authoring.staging import BrokenCodeError
 from bench.base.errors import InfraError, UserError
 from bench.base.files import temporary_folder
 from bench.base.install import DataFolders
@@ -66,40 +66,32 @@ def lay_out_mutant(case: Case, mutant: Mutant, folder: Path) -> None:
 @contextmanager
 def open_hunt(case: Case, folders: DataFolders, sandbox: Sandbox, seeds: Sequence[ProofSeed]) -> Iterator[MutantHunt]:
     """What judges mutants of `case` on `seeds`, in the first profile for which this machine has what it needs."""
-    with open_answering(folders, sandbox) as answering:
-        unmet = {profile: answering.unmet(case.for_profile(profile), profile) for profile in case.profiles}
-        fitting = [profile for profile, lacking in unmet.items() if not lacking]
-        if not fitting:
-            lacking = "; ".join(dict.fromkeys(unmet.values()))
-            raise UserError(lacking, where=f"case {case.id}", remedy="its solution cannot be run here")
-        judged = staged(case, answering.cases).for_profile(fitting[0])
-        yield MutantHunt(answering, case.for_profile(fitting[0]), judged, seeds)
+    with open_answers_of(case, folders, sandbox) as answers:
+        yield MutantHunt(answers, seeds)
 
 
 @dataclass(frozen=True)
 class MutantHunt:
     """Judges mutants of one case, several at a time if asked."""
 
-    answering: Answering
-    case: Case
-    judged: Case
-    """Its copy without the answers."""
+    answers: AnswersOf
     seeds: Sequence[ProofSeed]
 
     def require_solution(self) -> None:
         """Raise `UserError` unless the solution itself succeeds on all seeds: without that, no mutant says anything."""
-        overlay = Overlay(self.case.part("solution"), self.case.spec.solution.run)
+        case = self.answers.case
+        overlay = Overlay(case.part("solution"), case.spec.solution.run)
         for seed in self.seeds:
             try:
-                grading = self.answering.answer(self.judged, overlay, seed, 1, "mutants: solution").grading
+                grading = self.answers.answer(overlay, seed, "mutants: solution").grading
                 fault = "" if grading.success else _failures(grading)
             except (BrokenCodeError, InfraError) as error:
                 fault = str(error)
             if fault:
                 raise UserError(
                     f"the solution itself does not succeed on seed {seed.text}: {fault}",
-                    where=f"case {self.case.id}",
-                    remedy=f"`ml-dev-bench cases verify {self.case.id}` has to hold first",
+                    where=f"case {case.id}",
+                    remedy=f"`ml-dev-bench cases verify {case.id}` has to hold first",
                 )
 
     def judge_all(self, mutants: Sequence[Mutant], jobs: int) -> Iterator[MutantOutcome]:
@@ -140,11 +132,11 @@ class MutantHunt:
 
     def _graded(self, mutant: Mutant, seed: ProofSeed) -> Grading:
         with temporary_folder("mutant") as laid:
-            tree = Tree.read(self.case.part("solution"))
+            case = self.answers.case
+            tree = Tree.read(case.part("solution"))
             Tree({**tree.files, mutant.path: mutant.after}, tree.executable).write(laid / "answer")
-            overlay = Overlay(laid / "answer", self.case.spec.solution.run)
-            name = f"mutant {mutant.name}"
-            return self.answering.answer(self.judged, overlay, seed, 1, name, _require_within_limits).grading
+            overlay = Overlay(laid / "answer", case.spec.solution.run)
+            return self.answers.answer(overlay, seed, f"mutant {mutant.name}", _require_within_limits).grading
 
 
 def _require_within_limits(phase: AgentPhase) -> None:

@@ -15,6 +15,7 @@ from bench.base.errors import EXIT_FAILED, UserError
 from bench.base.text import counted
 from bench.cli.cases_answers import answer, new, patch
 from bench.cli.cases_data import build_data, fetch, original
+from bench.cli.cases_grade import grade
 from bench.cli.cases_mutants import mutants
 from bench.cli.groups import Group
 from bench.cli.interrupts import interrupt_on_sigterm
@@ -283,6 +284,7 @@ def _run_honest(cases: Sequence[Case], folders: DataFolders, way: _Way) -> bool:
 cases.add_command(new)
 cases.add_command(answer)
 cases.add_command(patch)
+cases.add_command(grade)
 cases.add_command(mutants)
 cases.add_command(build_data)
 cases.add_command(original)

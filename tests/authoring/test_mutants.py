@@ -159,7 +159,7 @@ def test_what_was_not_judged_is_lost_and_not_caught(tmp_path: Path) -> None:
     with open_hunt(case, places(tmp_path), ProcessSandbox(), _SEEDS) as hunt:
         raising = hunt.judge(mutant_of(case, "def double(x):\n    return 'two'\n"))
         nowhere = hunt.judge(replace(mutant_of(case, ""), path="answer.py/inside.py"))
-        away = replace(hunt, answering=replace(hunt.answering, place=case.task))
+        away = replace(hunt, answers=replace(hunt.answers, answering=replace(hunt.answers.answering, place=case.task)))
         gone = [away.judge(mutant_of(case, text)) for text in (_SOLUTION, "def double(x):\n    return 0\n")]
     assert (raising.fate, raising.score) == ("lost", None)
     assert "InfraError: a check of case double_it is broken: doubles" in raising.detail
@@ -176,9 +176,9 @@ def test_caught_on_a_later_seed_is_caught_and_lost_on_one_is_not_alive(hunt: Mut
             return super()._graded(mutant, seed)
 
     seeds = [broken, _SEEDS[0]]
-    failing = Failing(hunt.answering, hunt.case, hunt.judged, seeds)
-    assert failing.judge(mutant_of(hunt.case, STARTER)).fate == "caught"
-    lost = failing.judge(mutant_of(hunt.case, _SOLUTION))
+    failing = Failing(hunt.answers, seeds)
+    assert failing.judge(mutant_of(hunt.answers.case, STARTER)).fate == "caught"
+    lost = failing.judge(mutant_of(hunt.answers.case, _SOLUTION))
     assert lost.fate == "lost" and "OSError: no space left" in lost.detail
 
 
@@ -229,8 +229,8 @@ def test_an_interruption_waits_for_no_mutant(hunt: MutantHunt) -> None:
                 held.wait()
             return MutantOutcome(mutant, "alive", "", 1.0, (), 0.0)
 
-    mutants = [mutant_of(hunt.case, _SOLUTION, name) for name in ("first", "second", "third")]
-    outcomes = Waiting(hunt.answering, hunt.case, hunt.judged, _SEEDS).judge_all(mutants, 1)
+    mutants = [mutant_of(hunt.answers.case, _SOLUTION, name) for name in ("first", "second", "third")]
+    outcomes = Waiting(hunt.answers, _SEEDS).judge_all(mutants, 1)
     found = [next(outcomes)]
     begun.wait()
     with pytest.raises(KeyboardInterrupt):
