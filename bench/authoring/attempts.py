@@ -1,4 +1,4 @@
-"""Answers that an author wrote to try a case, run and judged as an agent's are, whether they are meant to pass or not."""
+"""Answers that an author wrote to try a case, run and judged as an agent's are, meant to pass or not."""
 
 from __future__ import annotations
 

@@ -28,6 +28,7 @@ from bench.store.traces import (
     is_wanted,
     key_of,
     pack,
+    storing_order,
 )
 
 if TYPE_CHECKING:
@@ -273,27 +274,25 @@ def inline_traces(records: Sequence[Record], folder: Path) -> PreparedTraces:
     """The small traces of a run of this machine, from its own folder."""
     from bench.store.merge import Taken  # whoever reads a trace would wait for it
 
-    artifact = Artifact(folder.name, folder)
-    return store_traces([Taken(record, artifact, record.cell, 0) for record in records], None, SAMPLE)
+    here = Artifact(folder.name, folder)
+    return store_traces([Taken(record, here, record.cell, 0) for record in records], None, SAMPLE)
 
 
 def _packed(item: Taken, refused: list[Refusal]) -> Packed | None:
     """The files that the record names, each with its digest checked; None where there are none."""
     files: dict[str, bytes] = {}
     left_out, room = 0, MAX_TRACE_BYTES
-    for artifact in item.record.artifacts:
+    for artifact in sorted(item.record.artifacts, key=lambda it: storing_order(it.name, it.size)):
         if not artifact.place.startswith("traces/") or not is_safe_name(artifact.name) or artifact.size > room:
             left_out += 1
             continue
         content = read_file(item.artifact, artifact.place, artifact.size)
-        where = f"{item.artifact.name}/{artifact.place}"
-        if isinstance(content, str):
-            refused.append(Refusal(where, content))
-        elif sha256_bytes(content) != artifact.digest:
-            refused.append(Refusal(where, "does not match the digest in its record"))
-        else:
+        if isinstance(content, bytes) and sha256_bytes(content) == artifact.digest:
             files[artifact.name] = content
             room -= len(content)
+        else:
+            why = content if isinstance(content, str) else "does not match the digest in its record"
+            refused.append(Refusal(f"{item.artifact.name}/{artifact.place}", why))
     try:
         return pack(files, left_out) if files else None
     except (ValueError, UnicodeError) as error:

@@ -73,12 +73,20 @@ def is_wanted(record: Record, sample: float) -> bool:
     return int.from_bytes(drawn[:8], "big") < sample * 2**64
 
 
+def storing_order(name: str, size: int) -> tuple[bool, int, str]:
+    """Which files go first where the cap does not let in all: the runner's own, and of each kind the smallest.
+
+    An agent could otherwise push the record of its calls out, with many files just below its size.
+    """
+    return name.startswith("out/"), size, name
+
+
 def pack(files: Mapping[str, bytes], left_out: int = 0) -> Packed:
-    """Files by their relative names as one archive; the smallest first where the cap does not let in all."""
+    """Files by their relative names as one archive, in `storing_order` where the cap does not let in all."""
     chosen: dict[str, bytes] = {}
     # tar pads its end to whole records, and each file to blocks; long names take an extended header.
     room = MAX_TRACE_BYTES - 2 * tarfile.RECORDSIZE
-    for name, content in sorted(files.items(), key=lambda item: (len(item[1]), item[0])):
+    for name, content in sorted(files.items(), key=lambda item: storing_order(item[0], len(item[1]))):
         room -= len(content) + 4 * tarfile.BLOCKSIZE + 2 * len(name.encode("utf-8", "surrogateescape"))
         if room < 0 or len(chosen) >= MAX_MEMBERS or not is_safe_name(name):
             left_out += 1

@@ -67,6 +67,20 @@ def test_what_is_too_large_is_left_out_and_counted() -> None:
     assert many.left_out == 1000
 
 
+def test_an_agent_s_files_do_not_push_out_the_record_of_its_calls(tmp_path: Path) -> None:
+    """Many files just below its size would fill the archive, and come before it by name, too."""
+    calls, just_below = bytes(MAX_TRACE_BYTES // 8), bytes(MAX_TRACE_BYTES // 8 - 1)
+    theirs = {f"out/{number:02}": just_below for number in range(9)}
+    packed = pack({**theirs, "workspace.json": calls})
+    assert packed.left_out == 3
+    item = taken(tmp_path / "run", {**theirs, "workspace.json": calls})
+    place = FolderStorage(tmp_path / "kept")
+    (trace,) = keep([item], place).traces
+    raw = inflate(place.get(trace.digest), trace.digest, "x")
+    assert "workspace.json" in unpack(raw, tmp_path / "found")
+    assert trace.left_out == 3
+
+
 @pytest.mark.parametrize("url", ["folder", "memory", "file"])
 def test_every_place_keeps_an_archive_once_and_gives_it_back(tmp_path: Path, url: str) -> None:
     where = {"folder": str(tmp_path / "t"), "memory": f"memory://{uuid.uuid4().hex}", "file": f"file://{tmp_path}/t"}
