@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench.base.faces import lazy_face
-from bench.judge.checks import Check, check, once
+from bench.judge.checks import Check, Given, check, drawn, once
 from bench.judge.probes import Made, Probe, Tensor
 from bench.judge.promised import run_command
 from bench.judge.stopwatch import Timing, Work

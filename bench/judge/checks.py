@@ -6,11 +6,15 @@ import functools
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from bench.formats.verdict import about_of
 
 if TYPE_CHECKING:
+    import numpy
+
+    from bench.judge.hidden_files import Hidden
     from bench.judge.workspace import Workspace
 
 P = ParamSpec("P")
@@ -76,6 +80,44 @@ def once(function: Callable[Concatenate[Workspace, P], T]) -> Callable[Concatena
             # Without it each failure of a check would lengthen the one traceback that all share.
             raise fault.with_traceback(None)
         found: T = value
+        return found
+
+    return remembered
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a grading has before it looks at anything of the agent's: its seed and the case's own files."""
+
+    _ws: Workspace
+
+    def numpy_rng(self, purpose: str) -> numpy.random.Generator:
+        """As `Workspace.numpy_rng`: the same stream for the same purpose."""
+        return self._ws.numpy_rng(purpose)
+
+    def hidden(self, name: str) -> Hidden:
+        """The judge's file `name`."""
+        return self._ws.hidden(name)
+
+    def original(self, path: str) -> Path:
+        """The file as the agent found it."""
+        return self._ws.original(path)
+
+
+def drawn(function: Callable[Concatenate[Given, P], T]) -> Callable[Concatenate[Workspace, P], T]:
+    """Make a function of the workspace of one that draws the judge's inputs, and cannot see the agent's files.
+
+    For inputs that are costly to make, such as many painted pictures. It is worked out once a grading for equal
+    arguments, as `once`; and once for all the nonsense on which `cases verify` tries the checks, where `once` would
+    paint again and again. Callers share the value: do not change it.
+    """
+
+    @functools.wraps(function)
+    def remembered(ws: Workspace, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        key = (function, args, tuple(sorted(kwargs.items())))
+        if key not in ws.drawn:
+            ws.drawn[key] = function(Given(ws), *args, **kwargs)
+        found: T = ws.drawn[key]
         return found
 
     return remembered

@@ -47,9 +47,10 @@ def hostile_values() -> dict[str, Any]:
 def hostile_workspaces(scene: Scene) -> Iterator[tuple[str, Workspace]]:
     """One workspace a value, given bare and as every member that the case's checks ask for by name."""
     names = _names_asked_for(scene.check)
+    drawn: dict[Any, Any] = {}
     for kind, value in hostile_values().items():
-        yield kind, HostileWorkspace(scene, value)
-        yield f"members: {kind}", HostileWorkspace(scene, dict.fromkeys(names, value))
+        yield kind, HostileWorkspace(scene, value, drawn)
+        yield f"members: {kind}", HostileWorkspace(scene, dict.fromkeys(names, value), drawn)
 
 
 def _names_asked_for(check: Path) -> list[str]:
@@ -62,9 +63,11 @@ def _names_asked_for(check: Path) -> list[str]:
 class HostileWorkspace(Workspace):
     """Every call, document and table of the agent's is the same hostile value; every file exists."""
 
-    def __init__(self, scene: Scene, value: object) -> None:
+    def __init__(self, scene: Scene, value: object, drawn: dict[Any, Any]) -> None:
         super().__init__(scene)
         self._value = value
+        # All of them have one seed, so what is drawn from it is the same.
+        self.drawn = drawn
 
     def call(self, target: str, /, *args: object, **kwargs: object) -> Any:
         return self._value

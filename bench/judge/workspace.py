@@ -46,6 +46,8 @@ class Workspace(Folder):
         self.findings = Findings()
         self.remembered: dict[Any, tuple[Any, AssertionError | None]] = {}
         """What functions that are marked `once` gave, for the life of this workspace."""
+        self.drawn: dict[Any, Any] = {}
+        """What functions that are marked `drawn` gave."""
         self._scene = scene
         self._journals: dict[str, list[dict[str, Any]]] = {}
         """Of the agent phase, read once: checks ask for them again and again."""

@@ -15,6 +15,7 @@ from scipy import stats
 
 from bench.casekit.services import Request, Response, Service, record_calls
 from bench.judge import (
+    Given,
     Labels,
     Numbers,
     Workspace,
@@ -22,6 +23,7 @@ from bench.judge import (
     check_claim,
     close,
     csv_number,
+    drawn,
     json_number,
     once,
     proportion_tolerance,
@@ -29,6 +31,7 @@ from bench.judge import (
     submission,
 )
 from bench.judge.files import Folder
+from bench.judge.hostile import hostile_workspaces
 from bench.judge.scene import Scene
 from bench.sandbox.job import JobLimits
 from bench.sandbox.process import ProcessSandbox
@@ -104,6 +107,29 @@ def test_what_it_draws_does_not_depend_on_who_asks_first(tmp_path: Path) -> None
     before = second.rng.getstate()
     assert drawn(first) == drawn(second)
     assert second.rng.getstate() == before
+
+
+def test_what_is_drawn_is_made_once_for_all_nonsense_and_anew_for_another_grading(tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    @drawn
+    def pictures(given: Given, count: int) -> list[float]:
+        asked.append(count)
+        return list(given.numpy_rng("pictures").random(count))
+
+    first, second = workspace(tmp_path), workspace(tmp_path, seed=8)
+    assert pictures(first, 2) is pictures(first, 2)
+    assert pictures(first, 2) == list(first.numpy_rng("pictures").random(2)) != pictures(second, 2)
+    assert asked == [2, 2]
+    (tmp_path / "check.py").write_text("")
+    every = [ws for _, ws in hostile_workspaces(first._scene)]
+    assert len({id(pictures(ws, 3)) for ws in every}) == 1 and asked == [2, 2, 3]
+    assert pictures(every[0], 2) == pictures(first, 2), "with the seed of the grading"
+
+
+def test_what_is_drawn_sees_nothing_of_the_agent_s(tmp_path: Path) -> None:
+    seen = {name for name in dir(Given(workspace(tmp_path))) if not name.startswith("_")}
+    assert seen == {"numpy_rng", "hidden", "original"}
 
 
 # --- comparison ------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from waves import CLASSES, DIRECTIONS, balanced, paint
 from bench.casekit import labels_counted, pictures_met
 from bench.casekit.metrics import accuracy
 from bench.casekit.programs import learns_again
-from bench.judge import Numbers, check, json_number, mapping, once, sequence, string, submission
+from bench.judge import Given, Numbers, check, drawn, json_number, mapping, once, sequence, string, submission
 
 BASELINE, TARGET = 0.58, 0.90
 BAR = 1.25 * BASELINE  # trainings of the starter differ by a standard deviation of 10 %
@@ -93,25 +93,33 @@ def _accuracy(ws: Any) -> float:
     return reached
 
 
-@once
-def _rerun(ws: Any) -> tuple[Any, float]:
-    """What train.py leaves where the pictures are of another world, and its accuracy there.
-
-    Only Python files are left of the workspace, and the batch files have wrong labels. The directions are turned and
-    the classes numbered anew, so that neither stored answers nor stored weights fit.
-    """
-    rng = ws.numpy_rng("another world")
+@drawn
+def _another_world(given: Given) -> tuple[dict[str, bytes], Any]:
+    """Files of pictures whose directions are turned and whose classes are numbered anew, and the classes asked for."""
+    rng = given.numpy_rng("another world")
     code, turn = rng.permutation(CLASSES), rng.uniform(0.3, 0.7) * np.pi / DIRECTIONS
     labels, asked = balanced(rng, TRAIN), balanced(rng, TEST)
     file = io.BytesIO()
     np.savez(file, pictures=paint(rng, labels, turn), labels=code[labels], test=paint(rng, asked, turn))
-    inputs = {"cifar.py": ws.hidden("judges_cifar.py"), "pictures.npz": file.getvalue()}
-    inputs |= {"labels_counted.py": labels_counted.source(), "pictures_met.py": pictures_met.source()}
+    files = {"pictures.npz": file.getvalue()}
     decoys = paint(rng, balanced(rng, DECOYS)).reshape(DECOYS, -1)
     for number in range(1, 6):  # for programs that look for them: labels that pictures have nothing to do with
         rows = np.column_stack([balanced(rng, DECOYS).astype(np.uint8), decoys])
-        inputs[f"data/cifar-10-batches-bin/data_batch_{number}.bin"] = rows.tobytes()
+        files[f"data/cifar-10-batches-bin/data_batch_{number}.bin"] = rows.tobytes()
+    return files, code[asked]
+
+
+@once
+def _rerun(ws: Any) -> tuple[Any, float]:
+    """What train.py leaves where the pictures are of another world, and its accuracy there.
+
+    Only Python files are left of the workspace, and the batch files have wrong labels. Neither stored answers nor
+    stored weights fit.
+    """
+    files, answers = _another_world(ws)
+    inputs = {"cifar.py": ws.hidden("judges_cifar.py"), **files}
+    inputs |= {"labels_counted.py": labels_counted.source(), "pictures_met.py": pictures_met.source()}
     ran = learns_again(ws, ["python", "train.py"], inputs, RUN_S)
-    reached = accuracy(code[asked], _probabilities(ran, TEST).argmax(axis=1))
+    reached = accuracy(answers, _probabilities(ran, TEST).argmax(axis=1))
     ws.metric("accuracy_new_pictures", reached)
     return ran, reached

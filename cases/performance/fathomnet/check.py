@@ -13,7 +13,7 @@ from sea import CATEGORIES, draw, other_sea
 from bench.casekit.metrics import auc
 from bench.casekit.programs import learns_again
 from bench.casekit.tables import to_csv
-from bench.judge import Labels, Numbers, check, once, submission
+from bench.judge import Given, Labels, Numbers, check, drawn, once, submission
 
 BASELINE, TARGET = 0.254, 0.75
 BAR = 1.1 * BASELINE
@@ -124,16 +124,21 @@ def _submission_halves(ws: Any) -> tuple[float, float]:
     return precision, area
 
 
-@once
-def _rerun(ws: Any) -> tuple[float, float]:
-    """MAP@20 and AUC of train.py in another sea; of the workspace only Python files are left."""
-    rng = ws.numpy_rng("another sea")
+@drawn
+def _another_sea(given: Given) -> tuple[dict[str, bytes | str], Any]:
+    """Files of pictures and tables, and the pictures whose animals and depths are asked for."""
+    rng = given.numpy_rng("another sea")
     sea = other_sea(rng)
     known, asked = draw(rng, sea, TRAIN, 0), draw(rng, sea, SHALLOW, DEEP)
     tables = {"multilabel_classification/train.csv": known.table(), "sample_submission.csv": asked.sample()}
-    inputs: dict[str, bytes | str] = {**known.files(), **asked.files()}
-    inputs |= {path: to_csv(columns) for path, columns in tables.items()}
-    inputs |= {path: ws.bytes(path) for path in GIVEN}  # as inputs, so that a change of them is seen
+    return {**known.files(), **asked.files(), **{path: to_csv(columns) for path, columns in tables.items()}}, asked
+
+
+@once
+def _rerun(ws: Any) -> tuple[float, float]:
+    """MAP@20 and AUC of train.py in another sea; of the workspace only Python files are left."""
+    files, asked = _another_sea(ws)
+    inputs = files | {path: ws.bytes(path) for path in GIVEN}  # as inputs, so that a change of them is seen
     ran = learns_again(ws, ["python", "train.py"], inputs, RUN_S)
     precision, area = halves(asked.animals, asked.deep, _answers(ran, asked.names))
     ws.metric("score_other_sea", _score(precision, area))

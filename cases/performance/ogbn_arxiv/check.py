@@ -10,7 +10,7 @@ from papers import FIELDS, LABELS, TABLES, files, papers, renumbered
 from bench.casekit import labels_counted
 from bench.casekit.metrics import accuracy
 from bench.casekit.programs import left_alone
-from bench.judge import Numbers, check, integer, mapping, once, sequence, string, submission
+from bench.judge import Given, Numbers, check, drawn, integer, mapping, once, sequence, string, submission
 
 BASELINE, STRONG = 0.632, 0.89
 BAR = 1.1 * BASELINE
@@ -44,13 +44,20 @@ def ten_percent_better(ws: Any) -> None:
 @check(weight=30, required=True)
 def program_learns_on_another_network(ws: Any) -> None:
     """train.py, run on a network with other fields, words and citations, gets above the same bar."""
-    rng = ws.numpy_rng("another network")
-    network = papers(rng, int(rng.integers(LEAST, MOST)))
-    ran = _run(ws, files(network))
+    network, inputs = _another_network(ws)
+    ran = _run(ws, inputs)
     _count(ws, "epochs_on_another_network", ran, len(network.fields) - len(network.test))
     share = accuracy(network.fields[network.test], _fields(ran, network.test.tolist()))
     ws.metric("accuracy_on_another_network", share)
     assert share > BAR, f"accuracy {share:.4f} on another network, wanted more than {BAR:.4f}"
+
+
+@drawn
+def _another_network(given: Given) -> tuple[Any, dict[str, bytes]]:
+    """A network and its files."""
+    rng = given.numpy_rng("another network")
+    network = papers(rng, int(rng.integers(LEAST, MOST)))
+    return network, files(network)
 
 
 @check(guard=True)
