@@ -12,7 +12,7 @@ from plain import baseline
 
 from bench.casekit.metrics import auc
 from bench.casekit.programs import left_alone
-from bench.judge import Numbers, check, once, submission
+from bench.judge import Given, Numbers, check, drawn, once, submission
 
 BAR, STRONG = 0.10, 0.15  # above the baseline, as a share of it
 SAME = 0.6
@@ -45,18 +45,23 @@ def ten_percent_better(ws: Any) -> None:
 @check(weight=30, required=True)
 def program_learns_on_other_molecules(ws: Any) -> None:
     """train.py, run on molecules of which another group acts, gets more than 10 % above the baseline and keeps them."""
-    rng = ws.numpy_rng("other molecules")
-    made = molecules(rng, world(rng), FRESH, FRESH_TESTS, rng)
-    inputs = files(made, FRESH_TESTS, rng)
+    inputs, acts, plain = _other_molecules(ws)
     ran = ws.run(["python", "train.py"], timeout=RUN_S, inputs=inputs, remove=_left_behind(ws)).ok()
     left_alone(ran, inputs)
-    acts = made.acts[-FRESH_TESTS:]
     area = auc(acts, _scores(ran, list(range(FRESH - FRESH_TESTS, FRESH))))
-    plain = auc(acts, baseline(made, FRESH - FRESH_TESTS)[-FRESH_TESTS:])
     ws.metric("auc_on_other_molecules", area)
     ws.metric("baseline_on_other_molecules", plain)
     bar = (1 + BAR) * plain
     assert area > bar, f"area {area:.4f} on other molecules, wanted more than {bar:.4f}"
+
+
+@drawn
+def _other_molecules(given: Given) -> tuple[dict[str, bytes], Any, float]:
+    """Files, which of the molecules asked for act, and the area of the baseline on these."""
+    rng = given.numpy_rng("other molecules")
+    made = molecules(rng, world(rng), FRESH, FRESH_TESTS, rng)
+    inputs, acts = files(made, FRESH_TESTS, rng), made.acts[-FRESH_TESTS:]
+    return inputs, acts, auc(acts, baseline(made, FRESH - FRESH_TESTS)[-FRESH_TESTS:])
 
 
 @check(weight=10, required=True)
@@ -78,14 +83,19 @@ def molecules_as_given(ws: Any) -> None:
     left_alone(ran, inputs)
 
 
+@drawn
+def _renumbered(given: Given) -> tuple[dict[str, bytes], Any]:
+    """The files that the program was given, with other numbers of the molecules, and these numbers.
+
+    A program cannot answer there with a list of what another one found.
+    """
+    return reordered({path: given.original(path).read_bytes() for path in GIVEN}, given.numpy_rng("order"))
+
+
 @once
 def _again(ws: Any) -> tuple[Any, dict[str, bytes], Any]:
-    """train.py, run on the molecules that it was given, its inputs, and the numbers that the molecules have there.
-
-    The numbers are others, so that a program cannot answer with a list of what another one found.
-    """
-    given = {path: ws.original(path).read_bytes() for path in GIVEN}
-    inputs, number = reordered(given, ws.numpy_rng("order"))
+    """train.py, run on the molecules that it was given, its inputs, and the numbers that the molecules have there."""
+    inputs, number = _renumbered(ws)
     return ws.run(["python", "train.py"], timeout=RUN_S, inputs=inputs, remove=_left_behind(ws)), inputs, number
 
 
