@@ -3,56 +3,93 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-_COMPOUND = (ast.If, ast.For, ast.While, ast.With, ast.Try)
+_STAR = "*"
+_CLASS = "class "
+_IMPORT = "Import"
 
 
 def altered(given: str, found: str, written: set[str]) -> list[str]:
     """Names of what `given` defines and `found` has in another form, but for those in `written`, as `Class.method`.
 
     given, found: Python sources. Syntax trees are compared without docstrings: form, comments, imports and further
-    definitions are free. What is defined, assigned or imported again further down, under a condition too, counts as it
-    is last.
-    Neither source is executed, and what a statement changes by a call, such as `setattr`, is not seen.
+    definitions are free. What any statement binds or deletes further down, under a condition too, counts as it is last.
+    Neither source is executed, and what a statement changes by a call, such as `setattr`, or by another name of the
+    same object is not seen.
     """
     try:
-        now = dict(_definitions(ast.parse(found).body))
+        now = _last_forms(ast.parse(found))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ["the whole file, which is no Python that can be read"]
-    before = {name: form for name, form in _definitions(ast.parse(given).body) if not form.startswith("Import")}
+    before = {name: form for name, form in _last_forms(ast.parse(given)).items() if not form.startswith(_IMPORT)}
     return [name for name, form in before.items() if name not in written and now.get(name) != form]
 
 
-def _definitions(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, str]]:
+def _last_forms(module: ast.Module) -> dict[str, str]:
+    """The form that each name has at the end."""
+    forms: dict[str, str] = {}
+    for name, form in _definitions(module.body):
+        if form.startswith(_CLASS):
+            # Of an earlier class of this name nothing is left.
+            forms = {known: it for known, it in forms.items() if not known.startswith(f"{name}.")}
+        if name == _STAR:
+            # Nothing here tells what it brings: it may be all that is there by now.
+            forms = dict.fromkeys(forms, form)
+        forms[name] = form
+    return forms
+
+
+def _definitions(body: Iterable[ast.stmt], prefix: str = "") -> Iterator[tuple[str, str]]:
     for statement in body:
+        form = " ".join(map(_shallow, _own(statement)))
+        for name in (bound for node in _own(statement) for bound in _bound(node)):
+            yield (name if name == _STAR else f"{prefix}{name}"), form
         if isinstance(statement, ast.ClassDef):
             name = f"{prefix}{statement.name}"
-            yield name, " ".join(map(ast.dump, [*statement.bases, *statement.keywords, *statement.decorator_list]))
+            parts = [*statement.bases, *statement.keywords, *statement.decorator_list]
+            yield name, _CLASS + " ".join(map(ast.dump, parts))
             yield from _definitions(statement.body, f"{name}.")
         elif isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
             yield f"{prefix}{statement.name}", _form(statement)
-        elif isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
-            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            for target in targets:
-                for name in _stored(target):
-                    yield f"{prefix}{name}", ast.dump(statement)
-        elif isinstance(statement, ast.Import | ast.ImportFrom):
-            for alias in statement.names:
-                yield f"{prefix}{alias.asname or alias.name}", ast.dump(statement)
-        elif isinstance(statement, _COMPOUND):
+        else:
             yield from _definitions(_inside(statement), prefix)
 
 
-def _stored(target: ast.expr) -> list[str]:
-    """Of one name, or of several that are assigned together."""
-    return [ast.unparse(it) for it in ast.walk(target) if isinstance(getattr(it, "ctx", None), ast.Store)]
+def _own(node: ast.AST) -> Iterator[ast.AST]:
+    """A statement and its parts, without the statements in it and without what only a part of it can name."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        local = isinstance(node, ast.comprehension) and child is node.target
+        if not local and not isinstance(child, ast.stmt | ast.Lambda):
+            yield from _own(child)
 
 
-def _inside(statement: ast.stmt) -> list[ast.stmt]:
-    """All statements of its branches, in order."""
-    own = [statement, *getattr(statement, "handlers", [])]
-    return [it for part in own for name in ("body", "orelse", "finalbody") for it in getattr(part, name, [])]
+def _inside(node: ast.AST) -> Iterator[ast.stmt]:
+    """The statements directly in all branches of a statement, in order."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt):
+            yield child
+        else:
+            yield from _inside(child)
+
+
+def _bound(node: ast.AST) -> Iterator[str]:
+    """What this part of a statement binds or deletes: by assignment, `for`, `with`, `except`, `case`, `import`."""
+    match node:
+        case ast.Name() | ast.Attribute() | ast.Subscript() if not isinstance(node.ctx, ast.Load):
+            yield ast.unparse(node)
+        case ast.alias():
+            yield node.asname or node.name
+        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+            yield name
+        case ast.MatchMapping(rest=str(name)):
+            yield name
+
+
+def _shallow(node: ast.AST) -> str:
+    values = [(name, it) for name, it in ast.iter_fields(node) if not isinstance(it, ast.AST | list)]
+    return f"{type(node).__name__}{values}"
 
 
 def _form(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:

@@ -10,11 +10,13 @@ import platform
 import shutil
 import subprocess
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.base.files import sha256_bytes
 from bench.formats.provenance import Machine
+from bench.sandbox import disk_mb
 
 _LEAST_BYTES = 16 << 20
 """With less than this a disk counts as full: what did not fit has left the rest."""
@@ -77,16 +79,49 @@ def has_room(folder: Path) -> bool:
     return info.f_bavail * info.f_frsize >= _LEAST_BYTES and (not info.f_files or info.f_favail >= _LEAST_FILES)
 
 
+@dataclass(eq=False)
+class CellRoom:
+    """The room that one cell takes, and whether a disk was full beside it."""
+
+    folders: Sequence[Path]
+    most_mb: int
+    """That its case lets an agent have."""
+    _full_at: float = -math.inf
+    _full: str = ""
+
+    def met(self, said: str) -> None:
+        """A disk is full. A cell that holds over half of what it may have can be why, and is not lost by it.
+
+        What its agent has left is copied for each program that is judged, and these may write as much again: otherwise
+        whoever leaves enough could choose to be lost.
+        """
+        if disk_mb(self.folders)[0] <= self.most_mb / 2:
+            self._full_at, self._full = time.monotonic(), said
+
+    def full_since(self, moment: float) -> str:
+        """What is known of a full disk at or after `moment` (monotonic seconds), by others; empty: nothing."""
+        return self._full if self._full_at >= moment else ""
+
+
 @dataclass
 class DiskSpace:
     """Looked at now and then while cells run. Safe to use from several threads."""
 
     folders: tuple[Path, ...] = ()
-    _full_at: float = -math.inf
-    _full: str = ""
+    _cells: list[CellRoom] = field(default_factory=list)
+
+    @contextlib.contextmanager
+    def of_cell(self, folders: Sequence[Path], most_mb: int) -> Iterator[CellRoom]:
+        """The room of a cell that keeps everything in these folders, for as long as the context is open."""
+        room = CellRoom(folders, most_mb)
+        self._cells.append(room)
+        try:
+            yield room
+        finally:
+            self._cells.remove(room)
 
     def look(self) -> None:
-        """Note whether one of the disks is full at this instant."""
+        """Tell the cells whether one of the disks is full at this instant."""
         for folder in self.folders:
             # A folder may not be there yet, or not any more.
             with contextlib.suppress(OSError):
@@ -94,9 +129,5 @@ class DiskSpace:
                 left = info.f_bavail * info.f_frsize
                 # Some file systems count no inodes.
                 if left < _LEAST_BYTES or (info.f_files and not info.f_favail):
-                    self._full_at = time.monotonic()
-                    self._full = f"{left >> 20} MiB are left on the disk of {folder}"
-
-    def full_since(self, moment: float) -> str:
-        """What is known of a full disk at or after `moment` (monotonic seconds); empty: nothing."""
-        return self._full if self._full_at >= moment else ""
+                    for cell in list(self._cells):
+                        cell.met(f"{left >> 20} MiB are left on the disk of {folder}")

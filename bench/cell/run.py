@@ -15,6 +15,7 @@ from bench.cell.agent_phase import run_agent
 from bench.cell.arbitration import settle
 from bench.cell.context import CellContext, Clock
 from bench.cell.diagnosis import Evidence, require_calm, require_same_files
+from bench.cell.machine import CellRoom
 from bench.cell.needs import unmet_needs
 from bench.cell.recorder import Finished, judged, write_record
 from bench.cell.workspace import CellFolder, discard
@@ -35,16 +36,21 @@ def run_cell(cell: Cell, context: CellContext, earlier: list[Try] | None = None)
 
     Raises `UserError` when not even the record can be written.
     """
-    tries = list(earlier or [])
+    folders = [context.work(cell), context.trace(cell), context.socket_folder(cell)]
+    with context.space.of_cell(folders, cell.case.spec.limits.disk_mb) as room:
+        return _tried(cell, context, room, list(earlier or []))
+
+
+def _tried(cell: Cell, context: CellContext, room: CellRoom, tries: list[Try]) -> Record:
     for count in range(1, MAX_TRIES + 1):
         clock = Clock(tell=partial(context.watch.phase, cell))
         try:
             finished = _attempt(cell, context, clock, _withheld(tries))
-            if full := context.space.full_since(clock.room_since):
+            if full := room.full_since(clock.room_since):
                 raise InfraError("disk_full", full)
             break
         except Exception as error:
-            cause, message = _cause(error, context.space.full_since(clock.room_since))
+            cause, message = _cause(error, room.full_since(clock.room_since))
             finished = Finished(clock=clock, cause=cause, error=message)
             if context.stopped.is_set() or not FAILURES[cause].retry or count == MAX_TRIES:
                 break

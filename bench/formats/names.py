@@ -1,4 +1,4 @@
-"""Names, digests and instants as all documents write them."""
+"""Names, digests, instants and texts of others as all documents write them."""
 
 from __future__ import annotations
 
@@ -32,3 +32,11 @@ _INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6}
 
 Instant = Annotated[str, Field(pattern=_INSTANT), AfterValidator(_of_the_calendar)]
 """UTC, ISO 8601."""
+
+
+def _writable(value: str) -> str:
+    return value.encode("utf-8", "replace").decode()
+
+
+Quoted = Annotated[str, AfterValidator(_writable)]
+"""What somebody else has said: JSON can spell half of a character, and with one a document could not be written."""

@@ -11,7 +11,7 @@ from bench.formats.amounts import Dollars, Fraction, Seconds, Whole
 from bench.formats.case_metric import Scale, headline_value
 from bench.formats.help import HelpGiven
 from bench.formats.model_usage import CostStatus, ModelUsage
-from bench.formats.names import Digest, Instant, Name
+from bench.formats.names import Digest, Instant, Name, Quoted
 from bench.formats.note import Note
 from bench.formats.observed import NameQuery, SelfReported
 from bench.formats.provenance import LimitsSet, Machine, Provenance
@@ -132,7 +132,7 @@ class Try(Model):
 
     outcome: Outcome
     cause: str
-    message: str
+    message: Quoted
     at: Instant
     resumed: bool = False
     """The runner ended after this try; `--resume` brought the next one."""

@@ -58,11 +58,11 @@ class PrivateCopies:
         copy.mkdir()
 
     def fill_the_disk(self) -> bool:
-        """Whether what commands left may be why a disk is full: they hold over half of what one may.
+        """Whether this answer may be why a disk is full: it and its copies hold over half of what a job may.
 
         A disk that is full all the same has too little room for a job, which no agent has brought about.
         """
-        return disk_mb(self._made)[0] > self._limit_mb / 2
+        return disk_mb([self._root, *self._made])[0] > self._limit_mb / 2
 
     def close(self) -> None:
         for copy in self._made:

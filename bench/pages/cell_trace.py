@@ -12,7 +12,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bench.formats.model_usage import Tokens
 from bench.formats.record import CheckResult
@@ -40,6 +42,37 @@ _WORK = 200_000
 """Pairs of equal lines from which comparing takes too long."""
 _AROUND = 3
 _NAME = re.compile(r"[\w./-]*\w\.\w{1,6}")
+
+
+class _Document(BaseModel):
+    """As far as pages need it."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class _Inventory(_Document):
+    added: list[str] = []
+    changed: list[str] = []
+    removed: list[str] = []
+
+
+class _ChangedText(_Document):
+    name: str
+    before: str | None
+    after: str | None
+
+
+class _LeftOut(_Document):
+    name: str
+    why: str
+
+
+class _Changes(_Document):
+    files: list[_ChangedText] = []
+    left_out: list[_LeftOut] = []
+
+
+_DocumentT = TypeVar("_DocumentT", bound=_Document)
 
 
 @dataclass(frozen=True)
@@ -168,29 +201,28 @@ def given(tokens: Tokens) -> int:
 
 
 def _changes(folder: Path) -> tuple[list[FileChange], list[tuple[str, str]], str]:
-    inventory = _document(folder / _INVENTORY)
+    inventory = _document(folder / _INVENTORY, _Inventory)
     if inventory is None:
         return [], [], "No list of the workspace's files was kept: the agent's part did not end."
-    names = [name for kind in ("added", "changed", "removed") for name in inventory.get(kind, ())]
+    names = [*inventory.added, *inventory.changed, *inventory.removed]
     if not names:
         return [], [], "The agent left every file as it was."
-    document = _document(folder / _CHANGES)
+    document = _document(folder / _CHANGES, _Changes)
     if document is None:
         reason = "the texts were not kept; this run is of an older version"
-        return [], [(str(name), reason) for name in names], ""
-    files = document.get("files", [])
-    found = [_compared(str(it["name"]), it["before"], it["after"]) for it in files[:_MOST_FILES]]
-    unshown = [(str(it["name"]), "more files than a page shows") for it in files[_MOST_FILES:]]
-    unshown += [(str(it["name"]), str(it["why"])) for it in document.get("left_out", [])]
+        return [], [(name, reason) for name in names[: 5 * _MOST_FILES]], ""
+    found = [_compared(it.name, it.before, it.after) for it in document.files[:_MOST_FILES]]
+    unshown = [(it.name, "more files than a page shows") for it in document.files[_MOST_FILES:]]
+    unshown += [(it.name, it.why) for it in document.left_out]
     return sorted(found, key=lambda it: (it.kind != "changed", it.name)), unshown[: 5 * _MOST_FILES], ""
 
 
-def _document(path: Path) -> dict[str, list[dict[str, str | None]]] | None:
+def _document(path: Path, form: type[_DocumentT]) -> _DocumentT | None:
+    """None: it is not there, or has another form. Who owns a machine may have written it."""
     try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        return form.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
         return None
-    return found if isinstance(found, dict) else None
 
 
 def _compared(name: str, before: str | None, after: str | None) -> FileChange:

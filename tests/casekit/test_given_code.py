@@ -80,5 +80,37 @@ def test_what_is_named(old: str, new: str, names: list[str]) -> None:
     assert altered(GIVEN, GIVEN.replace(old, new), {"Net.forward"}) == names
 
 
+@pytest.mark.parametrize(
+    ("more", "names"),
+    [
+        ("try:\n    fail()\nexcept* OSError:\n    def save(net, path):\n        pass\n", ["save"]),
+        ("match 1:\n    case _:\n        def save(net, path):\n            pass\n", ["save"]),
+        ("match 9:\n    case SCALE:\n        pass\n", ["SCALE"]),
+        ("match [9, 8]:\n    case [_, *SCALE]:\n        pass\n", ["SCALE"]),
+        ("match {}:\n    case {**SCALE}:\n        pass\n", ["SCALE"]),
+        ("for SCALE in [9]:\n    pass\n", ["SCALE"]),
+        ("for Net.__init__ in [print]:\n    pass\n", ["Net.__init__"]),
+        ("with other() as (SCALE, more):\n    pass\n", ["SCALE"]),
+        ("try:\n    fail()\nexcept OSError as SCALE:\n    pass\n", ["SCALE"]),
+        ("(SCALE := 9)\n", ["SCALE"]),
+        ("if (SCALE := 9):\n    pass\n", ["SCALE"]),
+        ("print([SCALE := it for it in [9]])\n", ["SCALE"]),
+        ("@(save := keep)\ndef other():\n    pass\n", ["save"]),
+        ("del SCALE\n", ["SCALE"]),
+        ("class Net(Base):\n    width = 3\n\n    def forward(self, x):\n        return x\n", ["Net.__init__"]),
+        ("from other import *\n", ["SCALE", "Net", "Net.width", "Net.__init__", "save"]),
+        # Names of a comprehension and of a lambda are their own.
+        ("print([SCALE for SCALE in [9]], lambda SCALE: SCALE)\n", []),
+        ("for number in [9]:\n    other = number\n", []),
+    ],
+)
+def test_whatever_a_statement_binds_again_is_named(more: str, names: list[str]) -> None:
+    assert altered(GIVEN, GIVEN + more, {"Net.forward"}) == names
+
+
+def test_a_star_before_what_is_given_takes_nothing_away() -> None:
+    assert altered(GIVEN, f"from other import *\n{GIVEN}", {"Net.forward"}) == []
+
+
 def test_what_is_to_be_written_is_named_where_it_is_not_said() -> None:
     assert altered(GIVEN, GIVEN.replace(FORWARD, "        return x\n"), set()) == ["Net.forward"]

@@ -121,14 +121,25 @@ def test_the_phases_of_a_try_follow_each_other_whatever_the_time_of_day_does() -
 def test_a_disk_without_room_is_full_from_then_on(tmp_path: Path) -> None:
     began = time.monotonic()
     calm = DiskSpace((tmp_path, tmp_path / "not there"))
-    calm.look()
-    assert calm.full_since(began) == ""
     # A file system that has no room for anything.
     full = DiskSpace((tmp_path, Path("/proc")))
-    assert full.full_since(began) == ""
-    full.look()
-    assert full.full_since(began) == "0 MiB are left on the disk of /proc"
-    assert full.full_since(time.monotonic()) == ""
+    with calm.of_cell([tmp_path], 1) as beside_room, full.of_cell([tmp_path], 1) as room:
+        calm.look()
+        assert beside_room.full_since(began) == "" and room.full_since(began) == ""
+        full.look()
+        assert room.full_since(began) == "0 MiB are left on the disk of /proc"
+        assert room.full_since(time.monotonic()) == ""
+
+
+def test_a_disk_is_not_full_for_the_cell_that_may_have_filled_it(tmp_path: Path) -> None:
+    began, space = time.monotonic(), DiskSpace((Path("/proc"),))
+    large, small = tmp_path / "large", tmp_path / "small"
+    for folder, size in ((large, 700_000), (small, 100_000)):
+        folder.mkdir()
+        (folder / "left").write_bytes(bytes(size))
+    with space.of_cell([large], 1) as its, space.of_cell([small], 1) as others:
+        space.look()
+    assert (bool(its.full_since(began)), bool(others.full_since(began))) == (False, True)
 
 
 def test_on_a_full_disk_nothing_is_a_verdict(tmp_path: Path, cell: Cell, bubblewrap: BubblewrapSandbox) -> None:

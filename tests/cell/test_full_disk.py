@@ -101,6 +101,68 @@ print(json.dumps([record.outcome, record.cause, record.success, record.error]))
 """
 
 
+_COPIED = """
+import json, sys, threading, time
+from dataclasses import replace
+from pathlib import Path
+from bench.cell.machine import DiskSpace
+from bench.cell.run import run_cell
+from bench.sandbox.bubblewrap import BubblewrapSandbox
+from tests.helpers.cells import make_agent, make_case, make_cell, make_context
+folder = Path(sys.argv[1])
+limits = {"agent_s": 60, "grade_s": 20, "call_s": 5, "disk_mb": int(sys.argv[3]), "memory_mb": 1024}
+check = '''
+from bench.judge import check
+
+@check(required=True)
+def runs(ws):
+    \"\"\"It can be run four times.\"\"\"
+    for _ in range(4):
+        ws.run(["python", "answer.py"])
+    raise AssertionError("it never ends well")
+'''
+wrong = {"same": {"about": "the same", "fails": ["runs"]}}
+case = make_case(folder / "cases", {"check.py": check}, limits=limits, wrong=wrong)
+answer = '''
+import os, time
+free = os.statvfs(".").f_bavail * os.statvfs(".").f_frsize >> 20
+open("more", "wb").write(bytes(max(0, min(70, free * 3 // 4 - 8)) << 20))
+time.sleep(0.5)
+'''
+agent = make_agent(folder / "agents", f"open('answer.py', 'w').write({answer!r})\\n{sys.argv[2]}")
+space = DiskSpace((folder,))
+
+def look():
+    # As the pool of a run does, more often.
+    while True:
+        space.look()
+        time.sleep(0.02)
+
+threading.Thread(target=look, daemon=True).start()
+context = make_context(folder, BubblewrapSandbox(), space=space)
+record = run_cell(make_cell(agent, case), replace(context, sockets=folder / "s"))
+print(json.dumps([record.outcome, record.cause, record.success, record.error]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "left"), [(145, 135), (80, 5)], ids=["no room for a copy", "no room after two programs"]
+)
+def test_who_leaves_no_room_to_be_judged_in_fails(
+    bubblewrap: BubblewrapSandbox, short_path: Path, limit: int, left: int
+) -> None:
+    """What it has left, and what its programs leave, is within the limit of each: to lose the cell was its choice."""
+    unshare = shutil.which("unshare")
+    assert unshare is not None
+    script = f"with open('left', 'wb') as file:\n    for _ in range({left}): file.write(bytes(1 << 20))"
+    told = [str(short_path), sys.executable, _COPIED, script, "30000", str(limit)]
+    argv = [unshare, "-rm", "sh", "-c", _MOUNT.replace('"$4"', '"$4" "$6"'), "sh", *told]
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=_REPOSITORY, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    outcome, cause, success, error = json.loads(done.stdout)
+    assert (outcome, cause, success) == ("graded", "", False), error
+
+
 @pytest.fixture
 def short_path() -> Iterator[Path]:
     """The name of a Unix socket has at most 107 bytes."""

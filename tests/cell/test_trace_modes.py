@@ -159,6 +159,14 @@ def test_a_trace_that_takes_too_long_to_read_is_said(tmp_path: Path, monkeypatch
     assert (shown, unread) == ([], "no failure mode was looked for in the trace: over 0.01 s of CPU time")
 
 
+@pytest.mark.slow
+def test_half_a_character_in_a_command_costs_no_verdict(tmp_path: Path) -> None:
+    """What a tool was given is JSON in a text, where it is spelt as an escape: the record could not be written."""
+    started = [turn("Go.", ("run", '{"command": "nohup sleep 0 & # \\udc80"}')), turn("It runs.")]
+    found = modes(run_loop(tmp_path, [*edited(("raise NotImplementedError", "return x")), *started]))
+    assert found["job_left_running"].endswith("# ?")
+
+
 def test_line_breaks_are_no_beginning_of_an_error() -> None:
     """A search for it took time with their square."""
     for pattern in (_FAILS, _FAILED_EDIT):

@@ -22,6 +22,13 @@ def test_small_copies_do_not_fill_a_disk_and_large_ones_do(tmp_path: Path) -> No
     assert not any(copy.exists() for copy in made)
 
 
+def test_what_is_copied_counts_where_its_copy_does_not_fit(tmp_path: Path) -> None:
+    """The part of the copy for which there was room may be small: an agent chose how much it leaves."""
+    snapshot = write_files(tmp_path / "snapshot", {"x.py": ""})
+    (snapshot / "large").write_bytes(bytes(1_500_000))
+    assert PrivateCopies(snapshot, limit_mb=2).fill_the_disk()
+
+
 def test_what_is_nested_deeper_than_a_path_is_too_much(tmp_path: Path) -> None:
     """An error here would be the judge's, and the cell lost."""
     copies = PrivateCopies(write_files(tmp_path / "snapshot", {"x.py": ""}), limit_mb=2)

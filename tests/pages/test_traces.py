@@ -132,6 +132,27 @@ def test_traces_come_from_a_results_branch_too(tmp_path: Path) -> None:
     assert "edit train.py" in text_of(tmp_path / "site" / trace_page(stored))
 
 
+@pytest.mark.parametrize(
+    ("inventory", "changes"),
+    [
+        ({"changed": 5}, {}),
+        ({"changed": [{"a": 1}]}, {}),
+        ({"changed": ["a.py"]}, {"files": 5}),
+        ({"changed": ["a.py"]}, {"files": ["a.py"]}),
+        ({"changed": ["a.py"]}, {"files": [{"name": "a.py", "before": 1, "after": []}]}),
+        ({"changed": ["a.py"]}, {"files": [], "left_out": {"a.py": "why"}}),
+    ],
+)
+def test_a_trace_of_another_form_does_not_end_the_build(
+    tmp_path: Path, inventory: dict[str, object], changes: dict[str, object]
+) -> None:
+    """Whoever owns a shard's machine writes these files, and every later build of the board reads them."""
+    (tmp_path / "workspace.json").write_text(json.dumps(inventory))
+    (tmp_path / "changes.json").write_text(json.dumps(changes))
+    told = read_cell(tmp_path)
+    assert told.files == [] and (told.compared or [name for name, _ in told.unshown] == ["a.py"])
+
+
 def test_texts_of_changed_files_are_kept_within_bounds(tmp_path: Path) -> None:
     start, after, kept = (tmp_path / name for name in ("start", "after", "kept"))
     for folder in (start, after, kept):
