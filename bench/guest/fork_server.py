@@ -37,6 +37,8 @@ MOST_SERVICES = 16
 """Of one call."""
 MOST_CONNECTIONS = 32
 """Of one call to all its services at a time."""
+_FIRST_TO_GO = b"1000"
+"""Of `oom_score_adj`: the most that there is."""
 
 
 class ForkServer:
@@ -95,6 +97,7 @@ class ForkServer:
     def _guard(self, request: dict[str, Any], data: int, report: int, log: int, doors: Sequence[int]) -> None:
         """Prepare the call's world, start the call, wait for its end or for that of who asked, and end what is left."""
         workspace, room = request["workspace"], ""
+        mark = _open_oom_mark()
         self._calls.prctl(kernel.PR_SET_DUMPABLE, 0)
         if self._view is not None:
             view = View(
@@ -115,7 +118,7 @@ class ForkServer:
         # With its sender's credentials, by which the other side knows whom to end.
         os.write(report, b" ")
         gate, opened = os.pipe()
-        call = os.fork()
+        call = _fork_first_to_go(mark)
         if call == 0:
             os.close(report)
             os.close(opened)
@@ -171,6 +174,28 @@ class ForkServer:
         except BaseException as error:
             os.write(2, f"{type(error).__name__}: {error}\n".encode())
         os._exit(1)
+
+
+def _open_oom_mark() -> int:
+    """How soon the kernel ends this process for want of memory, while /proc can still be written; -1: nobody may."""
+    try:
+        return os.open("/proc/self/oom_score_adj", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return -1
+
+
+def _fork_first_to_go(mark: int) -> int:
+    """Fork a process that the kernel ends before this one, where the machine has no memory left."""
+    before = b""
+    with contextlib.suppress(OSError):
+        before = os.pread(mark, 16, 0)
+        os.pwrite(mark, _FIRST_TO_GO, 0)
+    child = os.fork()
+    if child and before:
+        with contextlib.suppress(OSError):
+            os.pwrite(mark, before, 0)
+        os.close(mark)
+    return child
 
 
 def _end_of(call: int, report: int) -> int:

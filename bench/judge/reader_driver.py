@@ -35,7 +35,10 @@ def _library(name: str) -> Any:
 
 
 def checkpoint(paths: list[str], wanted: list[str] | None, max_mb: float) -> dict[str, Any]:
-    """Tensors and plain values of a file of torch.save, by their dotted names."""
+    """Tensors and plain values of a file of torch.save, by their dotted names.
+
+    place: the name of the dictionary in which a tensor lies, or of the list with `[]`; empty: the file itself is it.
+    """
     torch, (path,) = _library("torch"), paths
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
@@ -46,14 +49,14 @@ def checkpoint(paths: list[str], wanted: list[str] | None, max_mb: float) -> dic
     values: dict[str, Any] = {}
     arrays: dict[str, Any] = {}
     total = 0
-    for name, leaf in _leaves(content):
+    for name, place, leaf in _leaves(content):
         if len(tensors) + len(values) >= _MOST_NAMES:
             raise ValueError(f"more than {_MOST_NAMES} entries")
         if name in tensors or name in values:
             raise ValueError(f"two entries have the same name {name[:80]!r}")
         if isinstance(leaf, torch.Tensor):
             dtype = str(leaf.dtype).removeprefix("torch.")
-            tensors[name] = {"shape": list(leaf.shape), "dtype": dtype}
+            tensors[name] = {"shape": list(leaf.shape), "dtype": dtype, "place": place}
             if wanted is None or name in wanted:
                 # A tensor may have any number of elements over a storage of one.
                 total += leaf.numel() * (4 if dtype == "bfloat16" else leaf.element_size())
@@ -73,22 +76,25 @@ def _loaded(torch: Any, path: str) -> Any:
         return torch.load(path, map_location="cpu", weights_only=True)
 
 
-def _leaves(content: Any) -> Iterator[tuple[str, Any]]:
-    pending, visited = [("", content, 0)], 0
+def _leaves(content: Any) -> Iterator[tuple[str, str, Any]]:
+    pending, visited = [("", "", content, 0)], 0
     while pending:
-        name, part, depth = pending.pop()
+        name, place, part, depth = pending.pop()
         visited += 1
         # A list may stand in another one many times, and be empty: a few bytes unfold without end, and without a leaf.
         if depth > _DEEPEST or visited + len(pending) > _MOST_PARTS:
             raise ValueError("nested too deeply, or too large")
+        inside = name
         if isinstance(part, dict):
             inner = [(str(key), value) for key, value in part.items()]
         elif isinstance(part, list | tuple):
-            inner = [(str(place), value) for place, value in enumerate(part)]
+            inner, inside = [(str(at), value) for at, value in enumerate(part)], f"{name}[]"
         else:
-            yield name, part.item() if type(part).__module__ == "numpy" and hasattr(part, "item") else part
+            leaf = part.item() if type(part).__module__ == "numpy" and hasattr(part, "item") else part
+            yield name, place, leaf
             continue
-        pending += [(f"{name}.{key}" if name else key, value, depth + 1) for key, value in reversed(inner)]
+        named = [(f"{name}.{key}" if name else key, value) for key, value in reversed(inner)]
+        pending += [(below, inside, value, depth + 1) for below, value in named]
 
 
 def _bounded(size: float, max_mb: float) -> None:

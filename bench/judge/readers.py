@@ -40,10 +40,19 @@ class Checkpoint:
     """Content of the tensors that were asked for; bfloat16 as float32."""
     values: dict[str, bool | int | float | str]
     """Plain values that stand beside the tensors, such as `epoch`."""
+    places: dict[str, str]
+    """Of every tensor the name of the dictionary, or with `[]` of the list, in which it lies; empty: the whole file."""
 
     def below(self, prefix: str) -> dict[str, NDArray[Any]]:
-        """The arrays of one part, with the names that they have there: `below("model_state_dict")`."""
-        start = f"{prefix}."
+        """The arrays of one state dictionary, with the names that they have there: `below("model_state_dict")`.
+
+        prefix: empty where the file is one. AssertionError where a tensor lies deeper, in a dictionary or list of its
+        own: it has the same dotted name, and no model loads it.
+        """
+        start = f"{prefix}." if prefix else ""
+        odd = [name for name, place in self.places.items() if name.startswith(start) and place != prefix]
+        what = prefix or "the file"
+        assert not odd, f"{what} is not a state dictionary: {shown(odd[0])} is not one of its own keys"
         return {name.removeprefix(start): value for name, value in self.arrays.items() if name.startswith(start)}
 
 
@@ -66,12 +75,12 @@ def read_checkpoint(
     found = mapping(_read(ws, "checkpoint", [path], within, max_mb, wanted=names), ("tensors", "values", "arrays"))
     tensors, values = mapping(found["tensors"]), mapping(found["values"])
     assert len(tensors) + len(values) <= _MOST_NAMES, f"{path} holds more than {_MOST_NAMES} entries"
-    shapes, dtypes = {}, {}
+    shapes, dtypes, places = {}, {}, {}
     for name, facts in tensors.items():
-        facts = mapping(facts, ("shape", "dtype"))
+        facts = mapping(facts, ("shape", "dtype", "place"))
         assert len(name) <= _LONGEST_NAME, f"{path}: the name {shown(name)} is too long"
         shapes[name] = tuple(integer(side, 0, _LARGEST_SIDE) for side in sequence(facts["shape"]))
-        dtypes[name] = string(facts["dtype"])[:40]
+        dtypes[name], places[name] = string(facts["dtype"])[:40], string(facts["place"])
     for name, value in values.items():
         assert len(name) <= _LONGEST_NAME, f"{path}: the name {shown(name)} is too long"
         assert type(value) in (bool, int, float, str), f"{path}: {shown(name)} is not a plain value"
@@ -79,7 +88,7 @@ def read_checkpoint(
         name: _array(value, shapes.get(name), f"{path}: {shown(name)}")
         for name, value in mapping(found["arrays"]).items()
     }
-    return Checkpoint(shapes, dtypes, _bounded(path, arrays, max_mb), values)
+    return Checkpoint(shapes, dtypes, _bounded(path, arrays, max_mb), values, places)
 
 
 def read_parquet(
@@ -161,7 +170,7 @@ def read_pretrained(ws: Workspace, folder: str, *, within: Folder | None = None,
         return Pretrained(config, place.safetensors(f"{folder}/model.safetensors", max_mb))
     if not place.exists(f"{folder}/{_INDEX}"):
         found = read_checkpoint(ws, f"{folder}/pytorch_model.bin", within=within, max_mb=max_mb)
-        return Pretrained(config, found.arrays)
+        return Pretrained(config, found.below(""))
     weights = mapping(mapping(place.json(f"{folder}/{_INDEX}"), ("weight_map",))["weight_map"])
     shards = sorted({string(shard) for shard in weights.values()})
     odd = [shard for shard in shards if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", shard)]

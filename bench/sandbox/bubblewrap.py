@@ -16,6 +16,7 @@ from bench.guest.first_process import NAMES
 from bench.sandbox.cgroup import Group, tasks_cap
 from bench.sandbox.cgroup_location import new_group
 from bench.sandbox.control import StatusPipe, TreeControl
+from bench.sandbox.first_to_go import first_to_go
 from bench.sandbox.gpu import GPU_LIMIT, NO_DEVICE
 from bench.sandbox.job import GUEST, GUEST_LIBRARY, GUEST_PRIVATE, OWN_ETC, WHOLE_PROC, Job, JobLimits, Launch, Mount
 from bench.sandbox.lent_ports import LentPorts
@@ -99,6 +100,8 @@ class BubblewrapSandbox:
                 group.remove()
 
         argv = shielded(argv if group is None else group.joined(argv))
+        # One that forks for others marks its forks itself.
+        argv = argv if job.trusted else first_to_go(argv)
         enforcement = _enforcement(group, bool(tasks), bool(orders["filter"]))
         enforcement += GPU_LIMIT if job.cell_environment.gpu is not None else ""
         control = partial(TreeControl, status, isolated=True, group=group)

@@ -24,7 +24,10 @@ from tests.helpers.fuzz import JUNK, Originals, Tally, as_json, damaged, fuzzed,
 
 _ANSWERS: dict[str, Any] = {
     "checkpoint": {
-        "tensors": {"a": {"shape": [2], "dtype": "float32"}, "b": {"shape": [], "dtype": "int64"}},
+        "tensors": {
+            "a": {"shape": [2], "dtype": "float32", "place": ""},
+            "b": {"shape": [], "dtype": "int64", "place": ""},
+        },
         "values": {"epoch": 1},
         "arrays": {"a": "@array", "b": "@one"},
     },

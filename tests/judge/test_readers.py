@@ -107,6 +107,11 @@ def checkpoints(bubblewrap: BubblewrapSandbox, tmp_path_factory: pytest.TempPath
         "zeros.pt": deflated(400),
         "deep.pt": saved({"a": deep}),
         "text.pt": b"not a checkpoint",
+        "flat.pt": saved({"model": {"a.weight": torch.ones(2)}, "more": {"b": [torch.ones(1)]}}),
+        "nested.pt": saved({"model": {"a": {"weight": torch.ones(2)}}}),
+        "listed.pt": saved({"model": [torch.ones(2)]}),
+        "beside.pt": saved({"model": {"a.weight": torch.ones(2), "b": {"weight": torch.ones(2)}}}),
+        "above.pt": saved({"model.a.weight": torch.ones(2)}),
         "old/config.json": "{}", "old/pytorch_model.bin": saved({"w": torch.ones(3)}),
     })  # fmt: skip
     made = opened(folder, bubblewrap, ("torch",))
@@ -157,6 +162,18 @@ def test_a_checkpoint_is_names_shapes_values_and_arrays(checkpoints: Workspace) 
     assert found.arrays["optimizer.state.0"].tolist() == [1, 1]
     some = read_checkpoint(checkpoints, "good.pt", wanted=["model.n"])
     assert (sorted(some.arrays), len(some.shapes)) == (["model.n"], 5)
+
+
+@pytest.mark.slow
+def test_a_state_dictionary_has_its_tensors_side_by_side(checkpoints: Workspace) -> None:
+    """Of others the dotted names are the same, and no model loads them."""
+    assert list(read_checkpoint(checkpoints, "flat.pt").below("model")) == ["a.weight"]
+    for name in ("nested", "listed", "beside", "above"):
+        with pytest.raises(AssertionError, match="model is not a state dictionary"):
+            read_checkpoint(checkpoints, f"{name}.pt").below("model")
+    assert list(read_checkpoint(checkpoints, "above.pt").below("")) == ["model.a.weight"]
+    with pytest.raises(AssertionError, match="the file is not a state dictionary"):
+        read_checkpoint(checkpoints, "flat.pt").below("")
 
 
 @pytest.mark.slow

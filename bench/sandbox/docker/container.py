@@ -13,6 +13,7 @@ from bench.sandbox.cgroup import Owner, memory_cap_mb, tasks_cap
 from bench.sandbox.docker.engine import Engine
 from bench.sandbox.docker.guest_python import GUEST_PYTHON, GuestPython
 from bench.sandbox.docker.own_image import OwnImage
+from bench.sandbox.first_to_go import OOM_SCORE_ADJ
 from bench.sandbox.gpu import NO_DEVICE
 from bench.sandbox.job import GUEST, GUEST_LIBRARY, GUEST_PRIVATE, Job, JobLimits
 from bench.sandbox.orders import guest_socket, resource_limits
@@ -80,6 +81,8 @@ def container(job: Job, parts: Parts) -> dict[str, Any]:
         "HostConfig": {
             **_isolation(job.trusted),
             **_limits(job.limits),
+            # One that forks for others marks its forks itself.
+            **({} if job.trusted else {"OomScoreAdj": OOM_SCORE_ADJ}),
             "Mounts": list(_mounts(job, parts)),
             "Tmpfs": _folders_in_memory(job, parts),
             "Devices": list(_devices(job)),
