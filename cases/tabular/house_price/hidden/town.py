@@ -42,8 +42,8 @@ class Town(NamedTuple):
 HOME = Town(BASE, {"Neighborhood": WORTH, "KitchenQual": KITCHEN, "SaleCondition": SALE})
 
 
-def other_town(rng: np.random.Generator) -> Town:
-    """A town where the amounts of the home town are dealt anew, and prices are 6 to 13 times higher or lower.
+def other_town(rng: np.random.Generator, side: int) -> Town:
+    """A town where the amounts of the home town are dealt anew, prices 6 to 13 times higher (side 1) or lower (-1).
 
     Dealing anew moves the level by up to 0.25. So far away, the range of the home town's prices is wrong on both sides.
     """
@@ -51,7 +51,7 @@ def other_town(rng: np.random.Generator) -> Town:
         column: dict(zip(known, rng.permutation(list(known.values())), strict=True))
         for column, known in HOME.amounts.items()
     }
-    return Town(BASE + rng.choice([-1, 1]) * rng.uniform(2.0, 2.3), dealt)
+    return Town(BASE + side * rng.uniform(2.0, 2.3), dealt)
 
 
 def houses(
