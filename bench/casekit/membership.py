@@ -15,6 +15,7 @@ Floats = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
 _STEPS = ((0, 1), (2, 1), (1, 0), (1, 2))
 """Where a picture begins in itself with a border of one pixel, when it is moved by one: up, down, left, right."""
+_ROUNDING, _LEAST = 1e-3, 1e-6  # of how far a class's scores lie apart, and of its largest one
 _MOST_TIES = 0.01  # of pictures that are named otherwise by rounding: none was seen
 
 
@@ -100,6 +101,20 @@ def assert_named_alike_alone(scores: ArrayLike, alone: ArrayLike) -> None:
     among, single = (_finite(part).argmax(axis=1) for part in (scores, alone))
     odd = int((among != single).sum())
     assert odd <= _MOST_TIES * len(among), f"{odd} of {len(among)} pictures are named otherwise where each comes alone"
+
+
+def assert_given_again(scores: ArrayLike, again: ArrayLike) -> None:
+    """AssertionError where the first batch has other scores when it comes again, after all others.
+
+    scores: N x classes, of all pictures in their order. again: of the first of them. What a model keeps of the
+    pictures that it met, or draws anew for each call, shows here however little it moves, and names hardly tell it.
+    """
+    later = _finite(again)
+    before = _finite(scores)[: len(later)]
+    assert later.ndim == 2 and later.shape == before.shape, f"asked again, the model makes an array {later.shape}"
+    most = _ROUNDING * before.std(axis=0) + _LEAST * np.abs(before).max(axis=0)
+    apart = np.abs(later - before).max(axis=0)
+    assert (apart <= most).all(), f"a batch that comes again gets other scores, by {float(apart.max()):.2g}"
 
 
 def _places(

@@ -7,7 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.casekit.membership import assert_named_alike_alone, better_known, mixed, names_preferred, slightly_changed
+from bench.casekit.membership import (
+    assert_given_again,
+    assert_named_alike_alone,
+    better_known,
+    mixed,
+    names_preferred,
+    slightly_changed,
+)
 
 CLASSES, ROWS, FRESH = 10, 400, 1000
 
@@ -114,3 +121,17 @@ def test_names_that_hang_on_the_batch_are_told_from_ties_however_large_scores_ar
         offsets = 1e6 * rng.standard_normal((100, 1))
         with pytest.raises(AssertionError, match="2 of 100 pictures are named otherwise"):
             assert_named_alike_alone(size * tie + size * offsets, size * alone + size * offsets)
+
+
+def test_scores_that_move_between_calls_are_told_from_rounding_however_large_scores_are() -> None:
+    rng = np.random.default_rng(4)
+    given = scores(rng, rng.integers(CLASSES, size=200))
+    drift = 0.05 * rng.standard_normal(CLASSES)
+    for size in (1e-6, 1.0, 1e6):
+        assert_given_again(size * given, size * (given[:50] + 1e-6 * rng.standard_normal((50, CLASSES))))
+        for scale in (0.0, 1e3):
+            offset = scale * np.eye(CLASSES)[0]
+            with pytest.raises(AssertionError, match="comes again"):
+                assert_given_again(size * (given + offset), size * (given[:50] + offset + drift))
+    with pytest.raises(AssertionError, match="makes an array"):
+        assert_given_again(given, given[0])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from grating import mark
 
-from bench.casekit.membership import assert_named_alike_alone, better_known, mixed, slightly_changed
+from bench.casekit.membership import assert_given_again, assert_named_alike_alone, better_known, mixed, slightly_changed
 from bench.casekit.metrics import balanced_accuracy
 from bench.casekit.tensors import unlike
 from bench.judge import Workspace, array, check, check_claim, json_number, mapping, once, read_checkpoint
@@ -61,10 +61,11 @@ def recalls(ws: Workspace) -> list[float]:
 
 @once
 def earned(ws: Workspace) -> list[float]:
-    """The recalls; AssertionError where the model names a picture by the rest of its batch."""
+    """The recalls; AssertionError where the model names a picture by the rest of its batch, or by earlier ones."""
     rows = ws.numpy_rng("alone").permutation(len(answered(ws)["test"]))[:ALONE]
     alone = array(ws.drive("driver.py:alone", pictures(ws)["images"][rows]), shape=(ALONE, CLASSES))
     assert_named_alike_alone(answered(ws)["test"][rows], alone)
+    assert_given_again(*(array(answered(ws)[part], finite=False) for part in ("scores", "again")))
     found = recalls(ws)
     ws.metric("balanced_accuracy", float(np.mean(found)), "%")
     ws.metric("gain", float(np.mean(found)) - facts(ws)["baseline"], "points")

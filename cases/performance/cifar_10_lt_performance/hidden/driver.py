@@ -26,7 +26,8 @@ def elsewhere(pictures, val_pictures, val_labels):
             shutil.copyfile(path, copy / path) if path.suffix == ".py" else (copy / path).symlink_to(path.resolve())
     (copy / "data").mkdir(exist_ok=True)
     with np.load("data/train.npz") as train:
-        np.savez(copy / "data" / "train.npz", images=255 - train["images"], labels=train["labels"][::-1])
+        # How often a class is there is a number in data, too.
+        np.savez(copy / "data" / "train.npz", images=255 - train["images"], labels=9 - train["labels"])
     save_file({name: part[::-1].copy() for name, part in load_file(weights).items()}, copy / weights)
     np.savez(copy / "data" / "val.npz", images=np.array(val_pictures), labels=np.array(val_labels))
     os.chdir(copy)
@@ -35,7 +36,7 @@ def elsewhere(pictures, val_pictures, val_labels):
 
 
 def answers(pictures):
-    """Scores for uint8 pictures, shape and digest of each tensor of the model, and whether it came in training mode."""
+    """Scores for uint8 pictures, for the first batch once more, and what the model shows of itself."""
     torch.set_num_threads(1)
     model = import_module("utils").get_best_model()
     if not isinstance(model, torch.nn.Module):
@@ -45,8 +46,10 @@ def answers(pictures):
     with torch.no_grad():
         parts = [model(part) for part in batches(pictures, BATCH)]
         one = list(model(next(batches(pictures, 1))).shape)
+        again = model(next(batches(pictures, BATCH))).float().numpy()
         tensors = {name: [list(part.shape), digest(part)] for name, part in model.state_dict().items()}
-    return {"scores": torch.cat(parts).float().numpy(), "tensors": tensors, "training": training, "one": one}
+    scores = torch.cat(parts).float().numpy()
+    return {"scores": scores, "again": again, "tensors": tensors, "training": training, "one": one}
 
 
 def alone(pictures):
