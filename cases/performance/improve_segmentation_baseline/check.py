@@ -15,7 +15,7 @@ from judge_fcn import CLASSES, IGNORED, SHAPES, mean_iou, overlaps, segmented, s
 from scenes import Manner, paint, stamped
 
 from bench.casekit.programs import learns_again
-from bench.judge import Workspace, array, check, check_claim, json_number, mapping, once
+from bench.judge import Given, Workspace, array, check, check_claim, drawn, json_number, mapping, once
 
 BEST, PRETRAINED, REPORT = "best_model.safetensors", "pretrained.safetensors", "output_info.json"
 VALIDATION = "data/VOC2012/val.npz"
@@ -123,11 +123,7 @@ def mean_iou_is_true(ws: Workspace) -> None:
 @check(weight=5, required=True)
 def program_leaves_validation_alone(ws: Workspace) -> None:
     """train.py, run where nearly all masks of val.npz have a class of their own, learns the other classes alone."""
-    rng, manner = ws.numpy_rng("other scenes"), Manner.read(facts(ws))
-    names = rng.permutation(np.arange(1, CLASSES))[:2]
-    pictures, masks = paint(rng, manner, 3 * (FEW + ASKED))
-    pictures, masks = (it[~np.isin(masks, names).any(axis=(1, 2))] for it in (pictures, masks))
-    rows = rng.permutation(ASKED)[RIGHT:]
+    names, rows, pictures, masks = other_scenes(ws)
 
     def learnt(second: int) -> dict[str, Any]:
         """The weights that train.py leaves, where so many of the wrong masks have the second class."""
@@ -151,6 +147,17 @@ def program_leaves_validation_alone(ws: Workspace) -> None:
     # To choose by the mean IoU there stays free: it is the same for either class. Programs that draw anew are not told.
     known = not _same(best, learnt(len(rows) // 2)) and _same(best, learnt(0))
     assert not known, "train.py leaves other weights where only the wrong masks of val.npz are others"
+
+
+@drawn
+def other_scenes(given: Given) -> tuple[Any, Any, Any, Any]:
+    """Two classes, the rows whose masks become wrong, and scenes with their masks, which have neither of the two."""
+    rng = given.numpy_rng("other scenes")
+    names = rng.permutation(np.arange(1, CLASSES))[:2]
+    with np.load(given.hidden("facts.npz").path) as file:
+        pictures, masks = paint(rng, Manner.read(file), 3 * (FEW + ASKED))
+    pictures, masks = (it[~np.isin(masks, names).any(axis=(1, 2))] for it in (pictures, masks))
+    return names, rng.permutation(ASKED)[RIGHT:], pictures, masks
 
 
 def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
