@@ -149,9 +149,16 @@ class CellContext:
 
     def socket_folder(self, cell: Cell) -> Path:
         """Folder of the cell's sockets."""
-        folder = self.sockets / cell.slug[-8:]
+        folder = self._socket_path(cell)
         folder.mkdir(parents=True, exist_ok=True)
         return folder
+
+    def _socket_path(self, cell: Cell) -> Path:
+        return self.sockets / cell.slug[-8:]
+
+    def held(self, cell: Cell) -> list[Path]:
+        """The folders of all that the cell holds on this machine's disks; they need not be there yet."""
+        return [self.work(cell), self.trace(cell), self._socket_path(cell)]
 
 
 @dataclass

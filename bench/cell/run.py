@@ -36,8 +36,7 @@ def run_cell(cell: Cell, context: CellContext, earlier: list[Try] | None = None)
 
     Raises `UserError` when not even the record can be written.
     """
-    folders = [context.work(cell), context.trace(cell), context.socket_folder(cell)]
-    with context.space.of_cell(folders, cell.case.spec.limits.disk_mb) as room:
+    with context.space.of_cell(context.held(cell), cell.case.spec.limits.disk_mb) as room:
         return _tried(cell, context, room, list(earlier or []))
 
 
@@ -124,12 +123,14 @@ def _carry_out(cell: Cell, context: CellContext, clock: Clock, gpu: Gpu | None, 
         with clock.phase("judge"):
             grading = settle(folder, folder.grade())
         require_same_files(cell, context)
-        if context.keep_workspaces:
-            folder.keep(snapshot.folder, context.trace(cell) / "workspace")
         evidence = Evidence(
             cell.case.spec, phase, snapshot, grading, snapshot.changed, context.trace(cell) / "calls.jsonl"
         )
-        return Finished(clock, judged(evidence))
+        finished = Finished(clock, judged(evidence))
+        # Moved, and so looked at before.
+        if context.keep_workspaces:
+            folder.keep(snapshot.folder, context.trace(cell) / "workspace")
+        return finished
     finally:
         # Before what has filled it goes.
         context.space.look()

@@ -331,6 +331,15 @@ def test_an_overclaim_is_counted_flagged_and_a_failure_mode(plain_stage: Stage) 
     assert (record.overclaims, flags(record)) == (0, [])
 
 
+def test_a_failure_whose_workspace_is_kept_is_told_as_any_other(tmp_path: Path) -> None:
+    """It was moved before it was looked at: `results collect` refused the records, and no success's."""
+    agent = make_agent(tmp_path / "agents", "print('done')")
+    context = make_context(tmp_path, ProcessSandbox(), keep_workspaces=True)
+    record = run_cell(make_cell(agent, make_case(tmp_path / "cases")), context)
+    assert (tmp_path / "run" / "traces" / record.artifacts[0].place.split("/")[1] / "workspace/answer.py").is_file()
+    assert (record.success, "no_artifact" in modes(record)) == (False, False)
+
+
 @pytest.mark.parametrize("claim", ["NaN", "1e999", '"\\ud800"', "9" * 400, "[" * 5000, "null", "-1e308"])
 def test_no_claim_spoils_a_record(plain_stage: Stage, claim: str) -> None:
     record = plain_stage.run(f"open('claim.json', 'w').write({claim!r})", {"check.py": _CLAIM_CHECK})
