@@ -12,7 +12,12 @@ import re
 from typing import Any
 
 import numpy as np
-from claims import assert_means_of_epochs, assert_named_by_its_start, assert_training_losses
+from claims import (
+    assert_means_of_batches,
+    assert_means_of_epochs,
+    assert_named_by_its_start,
+    assert_training_losses,
+)
 from one_training import assert_goes_on
 from passages import PASSAGE, RARE, Rows, draw
 from pretrained_folder import assert_as_pretrained
@@ -32,6 +37,7 @@ from bench.judge import (
 )
 
 BEST, MODEL, INFO, PROJECT = "best_checkpoint", "models/tinybert", "wandb_info.json", "boolq-tinybert-training"
+BATCHES = "batch_losses.csv"
 HEADS, BAR, MAJORITY, FRESH = 4, 0.70, 0.62, 2000
 MOST_EPOCHS, LEAST_ALIKE = 20, 0.5  # a cosine: trainings keep 0.99, a matrix drawn anew has 0.12
 EMBEDDINGS = "bert.embeddings.word_embeddings.weight"
@@ -161,6 +167,7 @@ def tracker_knows_the_training(ws: Workspace) -> None:
     some = Rows(trained.ids[::4], trained.answers[::4])
     measured = [mean_loss(scores(ws, state, some), some.answers) for state in states]
     losses = [row["train_loss"] for row in told]
+    assert_means_of_batches(losses, ws.csv(BATCHES, max_mb=2))
     assert_training_losses(losses, [row["val_loss"] for row in told], measured)
     assert_means_of_epochs(
         losses, measured, lambda epoch: mean_loss(scores(ws, states[epoch], trained), trained.answers)

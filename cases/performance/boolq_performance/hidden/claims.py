@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import accumulate
 
 from bench.judge import number
 
@@ -16,6 +18,8 @@ NEAR = 0.005  # of a loss: not by chance in every epoch
 ZONES = 15.0  # hours
 EQUAL = 6e-4  # of losses one of which was rounded to three digits
 DIGITS = 2  # numbers that were rounded to these may be equal by chance
+SHARE, ROUNDED = 0.01, 0.005  # of a mean, and beside it: of numbers with two digits, and a last batch with fewer rows
+FIRST, KNOWING = 64, 0.5  # rows; mean loss: 0.69 for a head that knows nothing, and 0.67 for one that guesses yes
 
 
 def assert_named_by_its_start(name: str, began: float) -> None:
@@ -44,6 +48,40 @@ def assert_training_losses(told: Sequence[object], validation: Sequence[object],
         alike = all(abs(loss - number(other)) <= NEAR * loss for loss, other in zip(losses, validation, strict=True))
         assert not alike, "train_loss is val_loss once more"
         assert len({*losses}) > 1, "train_loss is the same number in all epochs"
+
+
+def assert_means_of_batches(told: Sequence[object], table: Sequence[Mapping[str, str]]) -> None:
+    """AssertionError where the told training losses are not the means of the batches of their epochs.
+
+    table: epoch, rows and loss of each batch. Batches of one size have one mean, a last one that is smaller may count
+    as much as the others or less.
+    """
+    batches = [tuple(_amount(row, name) for name in ("epoch", "rows", "loss")) for row in table]
+    epochs = [epoch for epoch, _, _ in batches]
+    assert epochs == sorted(epochs), "batch_losses.csv is not in the order of the training"
+    assert {*epochs} == {*range(1, len(told) + 1)}, f"batch_losses.csv has other epochs than 1 to {len(told)}"
+    for epoch, loss in enumerate(map(number, told), 1):
+        own = [(rows, of_batch) for at, rows, of_batch in batches if at == epoch]
+        weighted = sum(rows * of_batch for rows, of_batch in own) / sum(rows for rows, _ in own)
+        plain = sum(of_batch for _, of_batch in own) / len(own)
+        apart = min(abs(loss - weighted), abs(loss - plain))
+        told_so = f"train_loss of epoch {epoch} is {loss:.4g}, the mean over its batches {weighted:.4g}"
+        assert apart <= SHARE * plain + ROUNDED, told_so
+        spread = len({of_batch for _, of_batch in own})
+        assert spread > 1 or len(own) < 5, f"all {len(own)} batches of epoch {epoch} have the same loss"
+    seen = list(accumulate(rows for _, rows, _ in batches))
+    first = batches[: 1 + bisect_left(seen, FIRST)]
+    begins = sum(rows * loss for _, rows, loss in first) / sum(rows for _, rows, _ in first)
+    assert begins >= KNOWING, f"the first batches have a loss of {begins:.3g}: there was training before them"
+
+
+def _amount(row: Mapping[str, str], name: str) -> float:
+    try:
+        found = number(float(row.get(name, "")), low=0)
+    except ValueError:
+        raise AssertionError(f"batch_losses.csv has no number as {name} in each row") from None
+    assert name == "loss" or (found >= 1 and found == int(found)), f"{name} in batch_losses.csv is {found:g}"
+    return found
 
 
 def assert_means_of_epochs(told: Sequence[object], measured: Sequence[float], after: Callable[[int], float]) -> None:

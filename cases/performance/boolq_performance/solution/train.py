@@ -38,8 +38,10 @@ def train(model: TinyBert, split: dict[str, torch.Tensor], epochs: int):
     optimiser = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.01)
     count = len(split["labels"])
     steps = epochs * math.ceil(count / BATCH)
+    log = Path("batch_losses.csv")
+    log.write_text("epoch,rows,loss\n")
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=steps, pct_start=0.15)
-    for _ in range(epochs):
+    for epoch in range(1, epochs + 1):
         total = 0.0
         for rows in torch.randperm(count).split(BATCH):
             batch = {name: part[rows] for name, part in split.items()}
@@ -50,6 +52,8 @@ def train(model: TinyBert, split: dict[str, torch.Tensor], epochs: int):
             torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
             optimiser.step()
             schedule.step()
+            with log.open("a") as file:
+                file.write(f"{epoch},{len(rows)},{loss.item()}\n")
             total += loss.item() * len(rows)
         yield total / count
 
