@@ -111,7 +111,8 @@ def normalisation_is_kept(ws: Any) -> None:
     """Validation equals resize and the stated normalisation; training keeps range, constants and random changes."""
     images = _images(ws, 4)
     apart = float(np.abs(np.stack(transformed(ws, "val", images)) - prepared(np.stack(images))).max())
-    assert apart < 2e-3, f"the validation transform is off by up to {apart:.4g} from resize and normalisation"
+    # Float32 is off by 2e-6; half as many digits, or whole shades of grey, are not.
+    assert apart < 1e-4, f"the validation transform is off by up to {apart:.4g} from resize and normalisation"
     black = np.stack(ink(ws, np.zeros((28, 28), np.uint8), 4))
     assert np.abs(black).max() < 1e-3, f"black becomes {float(black.max()):.4g} before normalisation"
     # Brightness moves an image by up to a fifth and is cut at one.

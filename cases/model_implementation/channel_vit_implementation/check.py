@@ -158,8 +158,8 @@ def gradients_match(ws: Any) -> None:
 @check(weight=1, required=True)
 def gradients_pass_through(ws: Any) -> None:
     """Gradients of outputs, attention and intermediate layers are the judge's slopes, also where x needs none."""
-    for training, inputs in ((True, False), (False, True)):
-        rng, indices = ws.numpy_rng(f"through {training}"), [[0, 2, 3], [3, 0, 1]]
+    for training, inputs in ((True, False), (False, True), (False, False)):
+        rng, indices = ws.numpy_rng(f"through {training} {inputs}"), [[0, 2, 3], [3, 0, 1]]
         entries = {**drawn(rng, SMALL), "x": rng.normal(size=(2, 3, 4, 8))}
         # Seven tokens: of a class, and two of each of three channels.
         ups = [rng.normal(size=size) for size in ((2, 7, 8), (2, 2, 7, 7), (2, 7, 8))]

@@ -26,4 +26,5 @@ def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
     }
     for name, columns in files.items():
         (public / name).write_text(to_csv(columns), encoding="utf-8")
-    write_npz(hidden / "answers.npz", ids=np.array(ids[TRAIN:]), scores=test, means=known.mean(axis=0))
+    told = {"ids": np.array(ids[TRAIN:]), "scores": test, "means": known.mean(axis=0), "abilities": abilities[TRAIN:]}
+    write_npz(hidden / "answers.npz", **told)

@@ -49,6 +49,25 @@ def _kept(ws: Any, split: str) -> Kept:
     return Kept(images[kept], labels[kept], each)
 
 
+def _other_test_images(ws: Any) -> dict[str, Any]:
+    """The judge's files with test images that are half as bright, each beside the label of another one."""
+    name = f"{SPLITS['test']}-images-idx3-ubyte"
+    content = ws.hidden(name).path.read_bytes()
+    images = np.roll(read_idx(ws.hidden(name).path), 1, axis=0) // 2
+    return {**_data(ws), f"{RAW}/{name}": content[:16] + images.astype(np.uint8).tobytes()}
+
+
+def _saved(ws: Any, inputs: dict[str, Any]) -> Any:
+    """All numbers that one more run saves, in a row; none if it does not end well."""
+    ran = ws.run(["python", SCRIPT], timeout=60, inputs=inputs, remove=[RESULTS, WEIGHTS])
+    return _numbers(ran) if ran.code == 0 and ran.exists(WEIGHTS) else np.zeros(0)
+
+
+def _numbers(ran: Any) -> Any:
+    tensors = mapping(ran.safetensors(WEIGHTS))
+    return np.concatenate([np.zeros(0), *(array(tensors[name]).ravel() for name in sorted(tensors))])
+
+
 def _results(ws: Any) -> dict[str, Any]:
     return mapping(_run(ws).json(RESULTS), keys=KEYS)
 
@@ -172,6 +191,20 @@ def only_kept_training_images_are_learned(ws: Any) -> None:
         right = ~wrong & np.isin(labels, DIGITS)
         learned = _accuracy(network, images[right], labels[right])
         assert learned >= 0.5, f"only {learned:.0%} of the rightly labelled images are recognised ({split})"
+
+
+@check(weight=0, required=True)
+def test_images_teach_nothing(ws: Any) -> None:
+    """With other test images the same weights are saved, by a script that leaves nothing to chance.
+
+    Which does, is seen by runs on the same files: where they save other weights, nothing is known.
+    """
+    first, other = _numbers(_run(ws)), _saved(ws, _other_test_images(ws))
+    if first.shape != other.shape or np.abs(first - other).max(initial=0) < 1e-3:
+        return
+    if np.array_equal(first, _saved(ws, _data(ws))) and np.array_equal(other, _saved(ws, _other_test_images(ws))):
+        apart = float(np.abs(first - other).max())
+        raise AssertionError(f"weights change by up to {apart:.3g} with the test images alone, each time by the same")
 
 
 @check(weight=0, required=True)

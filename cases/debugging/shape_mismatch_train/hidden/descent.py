@@ -41,11 +41,29 @@ def assert_slopes(outputs: Any, label: int, found: Any) -> None:
     assert off <= 1e-3 * factor, f"gradients are off by {off:.2g} from those of the cross-entropy, times {factor:.3g}"
 
 
+def _labels_met(outputs: Any, found: Any) -> Any:
+    """How often each step met each label, worked out of gradients of the bias; of a sum, not of a mean: no step."""
+    met = (foreseen(outputs) - found) * outputs.shape[1]
+    return np.round(met) if np.abs(met - np.round(met)).max() <= 0.01 else met[:0]
+
+
+def assert_drawn_anew(outputs: Any, labels: Any, found: Any, epochs: int) -> None:
+    """No epoch meets the images of another one, in their order or in another."""
+    met = _labels_met(outputs, found)
+    drawn = len(met) // epochs * outputs.shape[1] if len(met) else 0
+    # Two draws of so many images hold each of nine labels as often once in a million million times.
+    if len(set(labels)) < 9 or drawn < 400 or drawn % len(labels) == 0:
+        return
+    sums = met.reshape(epochs, -1, met.shape[1]).sum(axis=1)
+    again = len(sums) - len(np.unique(sums, axis=0))
+    assert not again, f"{again} of {epochs} epochs met the same images as another one"
+
+
 def assert_labels(outputs: Any, labels: Any, found: Any) -> None:
     """All of the file is drawn alike: each label as often as it is there. found: gradients of the bias."""
-    met = foreseen(outputs) - found
-    if np.abs(met * outputs.shape[1] - np.round(met * outputs.shape[1])).max() > 0.01:
-        return  # of a sum, not of a mean
+    met = _labels_met(outputs, found) / outputs.shape[1]
+    if not len(met):
+        return
     share = np.bincount(labels, minlength=met.shape[1]) / len(labels)
     apart = np.abs(met.mean(axis=0) - share) - 6 * np.sqrt(share * (1 - share) / outputs[..., 0].size)
     worst = int(apart.argmax())

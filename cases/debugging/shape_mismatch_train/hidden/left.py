@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from changes import assert_turned
 from colour_net import CLASSES
-from descent import assert_every_step, assert_labels, assert_slopes, assert_steps, means
+from descent import assert_drawn_anew, assert_every_step, assert_labels, assert_slopes, assert_steps, means
 from metrics import BATCH, History, assert_kept, assert_plausible, assert_told, assert_weights, history_of
 from worth import MEAN, SIDE, STD, prepared, validated
 
@@ -47,6 +47,7 @@ def left(states: list[Any] | None = None) -> Any:
             out = array(found["logits"], shape=(epochs * batches * BATCH, CLASSES)).reshape(-1, BATCH, CLASSES)
             slopes = array(found["slopes"], shape=params[1:].shape)
             assert_labels(out, digits["train_labels"], slopes[:, -CLASSES:])  # the bias comes last
+            assert_drawn_anew(out, digits["train_labels"], slopes[:, -CLASSES:], epochs)
         _assert_only_into(values, [string(it) for it in sequence(found["files"])])
         labels = {int(digits[f"{split}_labels"][0]) for split in ("train", "val")}
         if len(set(digits["train_labels"])) == 1 == len(set(digits["val_labels"])) and len(labels) == 2:
