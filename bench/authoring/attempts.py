@@ -15,7 +15,7 @@ from bench.base.errors import InfraError
 from bench.base.text import printable_lines
 from bench.cell import AgentPhase, Overlay
 from bench.formats.verdict import LIMIT_MODES
-from bench.judge.grading import Verdict
+from bench.judge import Verdict
 
 _LINES_KEPT = 20
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from bench.judge.fork_watch import Ended, Envelope
     from bench.judge.forks import end_judges, run_fork
     from bench.judge.grade import Submission, grade_checks, grade_submission
-    from bench.judge.grading import Grading, PartialGrading
+    from bench.judge.grading import Grading, PartialGrading, Verdict
     from bench.judge.public_scores import record_public_scores
     from bench.judge.readers import (
         Checkpoint,
