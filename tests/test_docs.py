@@ -116,6 +116,7 @@ def test_the_reference_of_the_kit_has_every_name_that_a_check_may_import() -> No
         "end_judges",
         "grade_checks",
         "Envelope",
+        "Verdict",
         "run_fork",
         "Grading",
         "Submission",

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-STRAIGHT = 1 - 1e-5  # a cosine of one step and the next: trainings have none above it, points of a line all
+STRAIGHT = 1 - 1e-5  # a cosine of one step and the next: for points of a line it is 1 but for rounding
 
 
 def assert_goes_on(start: Mapping[str, Any], states: Sequence[Mapping[str, Any]]) -> None:
