@@ -68,7 +68,7 @@ class Attempts:
         ran: list[AgentPhase] = []
         run = list(self.answers.case.spec.solution.run if self.run is None else self.run)
         try:
-            answer = self.answers.answer(Overlay(folder, run), seed, "attempt", ran.append)
+            answer = self.answers.answer(Overlay(folder.absolute(), run), seed, "attempt", ran.append)
         except (BrokenCodeError, InfraError) as fault:
             ended, output = _end(ran)
             return Attempt(folder, seed.text, "lost", None, (), ended, output, str(fault), 0.0, 0.0)

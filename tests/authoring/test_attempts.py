@@ -71,6 +71,13 @@ def test_the_command_may_be_another_and_its_bad_end_is_told_with_what_it_printed
     )
 
 
+def test_a_folder_may_be_named_from_where_one_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_case(tmp_path / "cases")
+    monkeypatch.chdir(tmp_path)
+    done = run_grade(Path(), {"right": RIGHT}, "--json")
+    assert [it["fate"] for it in documents(done)] == ["success"]
+
+
 def test_a_limit_that_ends_the_command_is_named(tmp_path: Path) -> None:
     make_case(tmp_path / "cases", limits={"agent_s": 1})
     (found,) = documents(
