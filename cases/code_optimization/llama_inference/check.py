@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,10 @@ from bench.judge import Timing, Work, Workspace, array, check, mapping, once, ru
 BATCH, CONTEXT = 4, 128
 BAR, TARGET = 0.9, 0.25  # shares of the starter's time
 NEAR = 1e-3  # of logits, whose standard deviation is 2
-KINDS = {"plain": NEAR, "small": NEAR, "sharp": 1e-2, "huge": 0.1}
-"""Of the sets of weights, and how near. Scores of 10,000 that are nearly equal weigh what float32 makes of them."""
+KINDS = {"plain": NEAR, "small": NEAR, "sharp": 1e-2, "huge": 1e-2}
+"""Of the sets of weights, and how near."""
+TRIES, TIMES, DIGIT = 3, 10, 2.0**-23
+"""Large scores that are nearly equal weigh what float32 makes of them: see `_unsure`."""
 
 
 @check(guard=True)
@@ -45,8 +48,9 @@ def logits_are_right(ws: Workspace) -> None:
         assert types[0].kind in "iu" and types[1] == np.float32, (
             f"{about}: tokens and logits are {types[0]}, {types[1]}"
         )
-        near = list(KINDS.values())[at]
-        _compare(result["following"], result["logits"], last_logits(call["tokens"], weights[at]), near, about)
+        unsure = functools.partial(_unsure, ws.numpy_rng(f"last digits {about}"), call["tokens"], weights[at])
+        right, near = last_logits(call["tokens"], weights[at]), list(KINDS.values())[at]
+        _compare(result["following"], result["logits"], right, near, unsure, about)
     for expected, left in zip(weights, sequence(value["weights"], length=len(KINDS)), strict=True):
         left = mapping(left, keys=list(expected))
         more = sorted(set(left) - set(expected), key=str)
@@ -60,8 +64,29 @@ def _in_any_order(rng: np.random.Generator, weights: Weights) -> Weights:
     return {str(name): weights[str(name)] for name in rng.permutation(list(weights))}
 
 
-def _compare(following: Any, logits: Any, right: NDArray[np.float64], near: float, about: str) -> None:
+def _unsure(rng: np.random.Generator, tokens: NDArray[np.int64], weights: Weights, right: NDArray[np.float64]) -> float:
+    """By how much the logits change with the last digit of all weights.
+
+    Of 120 draws of sharp and 60 of huge weights the starter was off by 0.2 to 3.1 times as much, by up to 0.017.
+    """
+    moved = 0.0
+    for _ in range(TRIES):
+        others = {name: part * (1 + DIGIT * rng.choice([-1.0, 1.0], part.shape)) for name, part in weights.items()}
+        moved = max(moved, float(np.abs(last_logits(tokens, others) - right).max()))
+    return moved
+
+
+def _compare(
+    following: Any,
+    logits: Any,
+    right: NDArray[np.float64],
+    near: float,
+    unsure: Callable[[NDArray[np.float64]], float],
+    about: str,
+) -> None:
     gap = float(np.abs(array(logits, shape=right.shape) - right).max())
+    if gap > near:
+        near = max(near, TIMES * unsure(right))
     assert gap <= near, f"{about}: logits are off by up to {gap:.1e}, {near:.0e} is allowed"
     _compare_tokens(following, right, near, about)
 

@@ -12,7 +12,7 @@ from bench.casekit.programs import learns_again
 from bench.judge import Labels, check, once, submission
 
 BASELINE, TARGET = 0.338, 0.66
-BAR = 1.1 * BASELINE
+BAR = 0.4  # three standard deviations above what the starter reaches; ten per cent are a bit more than one
 TRAIN, TEST = 120, 80
 APART, RUN_S = 0.15, 90
 MOST_AHEAD = 0.02  # masks that lie where the contrails lie lose 0.05 or more when they are moved by a pixel
@@ -33,7 +33,7 @@ def close_to_the_best(ws: Any) -> float:
 
 @check(weight=25, required=True)
 def ten_percent_better(ws: Any) -> None:
-    """The global Dice of the submission is more than 10 % above the starter's, and its pixels are numbered rightly."""
+    """The global Dice of the submission is over 0.4, so over 10 % above the starter's, with pixels numbered rightly."""
     assert _dice(ws) > BAR, f"global Dice {_dice(ws):.3f}, wanted more than {BAR:.3f}"
     truth, found = (it.transpose(0, 2, 1).reshape(len(it), -1) for it in (_answers(ws)[1], _submitted(ws)))
     for pixels in (1, -1, SIDE, -SIDE):
