@@ -11,7 +11,7 @@ import base64
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bench.casekit.graphql import Query
@@ -33,6 +33,9 @@ class Tracker:
     api_key: str
     own_routes: Callable[[Request, Service], Response | None] = lambda request, service: None
     """A case's additions: asked first, under the service's lock; None where the tracker itself is to answer."""
+    row_names: Sequence[str] = ()
+    """Each row of a history that has numbers of these names is an event `row` of its own: its place `at`, its `values`,
+    and `at_s`, what the clock of the training showed at `log`. The client sends the rows of some seconds together."""
 
     def __call__(self, request: Request, service: Service) -> Response:
         """Answer one request of the client: the service of a case may be the tracker itself."""
@@ -40,7 +43,7 @@ class Tracker:
             return Response.json({"errors": [{"message": "the API key is not known here"}]}, 401)
         try:
             with service.lock:
-                return self.own_routes(request, service) or _route(request, service)
+                return self.own_routes(request, service) or _route(request, service, self.row_names)
         except (RefusedError, RecursionError) as error:
             return Response.json({"error": str(error), "errors": [{"message": str(error)}]}, 400)
 
@@ -57,13 +60,13 @@ class Tracker:
             return False
 
 
-def _route(request: Request, service: Service) -> Response:
+def _route(request: Request, service: Service, row_names: Sequence[str]) -> Response:
     match request.method, [part for part in request.path.split("/") if part]:
         case "POST", ["graphql"]:
             host = request.headers.get("Host") or "127.0.0.1"
             return Response.json(_answer_query(service, read_document(request), f"http://{host}/storage"))
         case "POST", ["files", _, project, name, "file_stream"]:
-            _receive(service, find_run(service, project, name), read_document(request))
+            _receive(service, find_run(service, project, name), read_document(request), row_names)
             return Response.json({"exitcode": None, "limits": {}})
         case ("PUT", ["storage", *_]) | ("POST", ["sdk", *_]):
             return Response()  # uploaded files and telemetry are never asked for again
@@ -104,7 +107,7 @@ def note(service: Service, event: str, run: Run, **facts: object) -> None:
     service.journal({"n": number, "event": event, "run_id": run.name, "project": run.project, **facts})
 
 
-def _receive(service: Service, run: Run, document: Json) -> None:
+def _receive(service: Service, run: Run, document: Json, row_names: Sequence[str]) -> None:
     """Takes in one message of the stream."""
     files = document.get("files")
     for name, chunk in files.items() if isinstance(files, dict) else ():
@@ -112,7 +115,9 @@ def _receive(service: Service, run: Run, document: Json) -> None:
         if not isinstance(lines, list) or not isinstance(offset, int) or not 0 <= offset <= _MOST_ROWS - len(lines):
             continue
         if name == "wandb-history.jsonl":
-            _store_rows(service, run, [parse_object(line) for line in lines], offset)
+            rows = [parse_object(line) for line in lines]
+            _store_rows(service, run, rows, offset)
+            _note_rows(service, run, rows, offset, row_names)
         elif name == "wandb-summary.json" and lines:
             run.summary = parse_object(lines[-1])
     run.state = "running"  # a resumed run streams again after its end, and ends a second time
@@ -132,6 +137,12 @@ def _store_rows(service: Service, run: Run, rows: list[Json], offset: int) -> No
         times = {short_text(key): sum(key in row for row in rows) for key in kept}
         moments = {short_text(key): _between(key, rows, run) for key in kept}
         note(service, "values_logged", run, values=values, times=times, moments=moments)
+
+
+def _note_rows(service: Service, run: Run, rows: list[Json], offset: int, names: Sequence[str]) -> None:
+    for at, row in enumerate(rows, offset):
+        if values := {name: _plain(row[name]) for name in names if isinstance(row.get(name), int | float)}:
+            note(service, "row", run, at=at, values=values, at_s=_plain(row.get("_timestamp")))
 
 
 def _between(key: str, rows: list[Json], run: Run) -> list[float]:

@@ -112,7 +112,7 @@ _STREAM = {
 @example("/graphql", as_json({"query": "{ viewer(x: " + "[" * 5000 + ") { id } }"}))
 def test_a_tracker(tmp_path: Path, tally: Tally, path: str, body: bytes) -> None:
     def with_a_run(request: Request, service: Service) -> Response:
-        tracker = Tracker("k")
+        tracker = Tracker("k", row_names=("loss",))
         made = tracker(Request("POST", "/graphql", {}, _KEY, json.dumps(_UPSERT).encode()), service)
         assert json.loads(made.body)["data"]["upsertBucket"]["inserted"] is True, made.body
         return tracker(request, service)

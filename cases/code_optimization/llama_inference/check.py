@@ -67,7 +67,8 @@ def _in_any_order(rng: np.random.Generator, weights: Weights) -> Weights:
 def _unsure(rng: np.random.Generator, tokens: NDArray[np.int64], weights: Weights, right: NDArray[np.float64]) -> float:
     """By how much the logits change with the last digit of all weights.
 
-    Of 120 draws of sharp and 60 of huge weights the starter was off by 0.2 to 3.1 times as much, by up to 0.017.
+    Of 120 draws of sharp and 60 of huge weights the starter was off by 0.2 to 3.1 times as much; where it was off most
+    in 270 draws of sharp ones, by 0.017, 1.9 times.
     """
     moved = 0.0
     for _ in range(TRIES):

@@ -1,0 +1,45 @@
+"""The tracker's journal: each row of a history by itself, where a case asks for that."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from email.message import Message
+from pathlib import Path
+from typing import Any
+
+from bench.casekit.services import Request, Service
+from bench.casekit.tracker import Tracker
+
+_MAKE = {
+    "query": "mutation M($name: String, $project: String) { upsertBucket(input: {name: $name, modelName: $project}) "
+    "{ bucket { id } } }",
+    "variables": {"name": "r1", "project": "p"},
+}
+
+
+def rows_of(folder: Path, *rows: str, offset: object = 0) -> list[dict[str, Any]]:
+    """The events `row` after one chunk of a history."""
+    tracker, service = Tracker("k", row_names=("loss",)), Service("tracker", folder, 1, folder / "journal.jsonl")
+    headers = Message()
+    headers["Authorization"] = f"Basic {b64encode(b'api:k').decode()}"
+    history = {"files": {"wandb-history.jsonl": {"offset": offset, "content": list(rows)}}}
+    for path, body in (("/graphql", _MAKE), ("/files/bench-team/p/r1/file_stream", history)):
+        answer = tracker(Request("POST", path, {}, headers, json.dumps(body).encode()), service)
+        assert answer.status == 200, answer.body
+    return service.journaled("row")
+
+
+def test_each_row_is_an_event_with_its_place_and_the_clock_of_the_training(tmp_path: Path) -> None:
+    rows = ['{"loss": 0.5, "other": 1, "_timestamp": 10.5}', '{"other": 2}', '{"loss": 0.25, "_timestamp": 12}']
+    found = rows_of(tmp_path, *rows, offset=3)
+    assert [(it["at"], it["values"], it["at_s"]) for it in found] == [(3, {"loss": 0.5}, 10.5), (5, {"loss": 0.25}, 12)]
+    assert {it["run_id"] for it in found} == {"r1"}
+
+
+def test_odd_values_are_texts_and_a_chunk_without_a_place_is_none(tmp_path: Path) -> None:
+    huge, nothing = '{"loss": 1' + "0" * 400 + "}", '{"loss": NaN}'
+    found = rows_of(tmp_path, huge, nothing)
+    assert [type(it["values"]["loss"]) for it in found] == [str, str]
+    (tmp_path / "again").mkdir()
+    assert rows_of(tmp_path / "again", '{"loss": 1}', offset="three") == []
