@@ -123,13 +123,29 @@ def run_fork(
     environment: Mapping[str, str],
     python: Path = Path(sys.executable),
 ) -> Ended:
-    """Run `serve` of `module` in a fork within `envelope`; raises `InfraError` when it cannot be started."""
+    """Run `serve` of `module` in a fork within `envelope`; raises `InfraError` when it cannot be started.
+
+    A server that was killed may still look alive, so a request can be lost with it, which has begun nothing: a second
+    server gets it.
+    """
     server = _server(python)
+    told = {**orders, "environment": dict(environment)}
+    for _ in range(2):
+        ended, forked = _fork(server, module, told, envelope)
+        if forked:
+            return ended
+        if ended.log:
+            break
+    raise InfraError("judge_killed", f"the judge's server did not fork: {ended.log or server.said()}"[:2000])
+
+
+def _fork(server: ForkServer, module: str, orders: Mapping[str, Any], envelope: Envelope) -> tuple[Ended, bool]:
+    """How one request ended, and whether there was a fork; without one the log says why, if the server did."""
     limits = JobLimits(envelope.wall_s, envelope.memory_mb, os.cpu_count() or 1, _MOST_PROCESSES)
     group = new_group(limits) if envelope.grouped else None
     try:
         paths = [str(path) for path in group.paths] if group is not None else []
-        told = json.dumps({**orders, "environment": dict(environment), "cgroup": paths}).encode()
+        told = json.dumps({**orders, "cgroup": paths}).encode()
         ours, theirs = socket.socketpair()
         with ours, _pipe() as (answers, answers_end), _pipe() as (log, log_end):
             with theirs:
@@ -138,10 +154,7 @@ def run_fork(
             log_end.close()
             watch = ForkWatch(envelope, group, ours, answers.fileno(), log.fileno())
             ended = watch.wait()
-        if not watch.seen.pid:
-            said = ended.log or server.said()
-            raise InfraError("judge_killed", f"the judge's server did not fork: {said}"[:2000])
-        return ended
+        return ended, bool(watch.seen.pid)
     finally:
         if group is not None:
             group.remove()

@@ -9,6 +9,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from bench.formats.case import Case
 from bench.guest.first_process import children, descendants
 from bench.judge import fork_watch, grade
 from bench.judge.fork_watch import Envelope
-from bench.judge.forks import run_fork
+from bench.judge.forks import ForkServer, run_fork
 from bench.judge.grading import Grading
 from bench.sandbox import Witness, base_environment
 from bench.sandbox.job import Sandbox
@@ -194,6 +195,11 @@ def test_a_judge_killed_from_outside_is_an_infra_error(plain: Sandbox, tmp_path:
     assert wait_until_gone(token) == []
 
 
+def _server_of_judges() -> int:
+    commands = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in descendants(os.getpid())}
+    return next(pid for pid, command in commands.items() if b"bench.judge.server" in command)
+
+
 def test_a_server_that_was_killed_is_started_again(plain: Sandbox, tmp_path: Path) -> None:
     case = case_of(tmp_path)
     token = new_token()
@@ -202,9 +208,7 @@ def test_a_server_that_was_killed_is_started_again(plain: Sandbox, tmp_path: Pat
     def kill() -> None:
         while not processes_with(token):
             time.sleep(0.01)
-        for pid in descendants(os.getpid()):
-            if b"bench.judge.server" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                return os.kill(pid, signal.SIGKILL)
+        os.kill(_server_of_judges(), signal.SIGKILL)
 
     killer = threading.Thread(target=kill)
     killer.start()
@@ -213,6 +217,28 @@ def test_a_server_that_was_killed_is_started_again(plain: Sandbox, tmp_path: Pat
     killer.join()
     assert caught.value.cause == "judge_killed"
     assert judge(case, tmp_path, {"answer.py": "pass"}, plain).success
+
+
+def test_a_request_that_was_lost_with_its_server_is_made_again(
+    plain: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server may have been killed before a request is sent, and be found dead only after it."""
+    case, send = case_of(tmp_path), ForkServer.send
+    lost: list[int] = []
+
+    def send_to_the_dying(server: ForkServer, *request: Any) -> None:
+        pid = None if lost else _server_of_judges()
+        if pid is not None:
+            os.kill(pid, signal.SIGSTOP)
+        send(server, *request)
+        if pid is not None:
+            os.kill(pid, signal.SIGKILL)
+            lost.append(pid)
+
+    assert judge(case, tmp_path, {"answer.py": "pass"}, plain).success
+    monkeypatch.setattr(ForkServer, "send", send_to_the_dying)
+    assert judge(case, tmp_path, {"answer.py": "pass"}, plain).success
+    assert lost
 
 
 def test_gradings_side_by_side_know_nothing_of_each_other(plain: Sandbox, tmp_path: Path) -> None:
@@ -293,6 +319,7 @@ def test_the_server_and_its_forks_end_with_the_runner(tmp_path: Path) -> None:
     write_files(tmp_path, {"text": text})
     code = f"""
 from pathlib import Path
+from typing import Any
 from bench.formats.case import load_case
 from bench.sandbox.process import ProcessSandbox
 from tests.helpers.cells import judge
