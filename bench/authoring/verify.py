@@ -25,6 +25,8 @@ from bench.sandbox import Sandbox
 _SHARE_OF_LIMIT = 0.5
 _QUICK_S, _QUICK_WALL_S = 2.0, 6.0
 """CPU and wall time of a try of a wrong answer after which there is a second one on another seed, unasked."""
+_SECOND_TRIES_S = 8.0
+"""CPU seconds of such second tries of a case; the wrong answers that come later have one, except at night."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Verifier:
         self._answering = answering
         self._rounds = rounds
         self._spent = spent
+        self._left_s = _SECOND_TRIES_S
 
     def verify(self, case: Case) -> Iterator[Proof]:
         """Every proof of `case`, as it comes, in each profile for which this machine has what it needs."""
@@ -86,7 +89,7 @@ class Verifier:
 
     def _prove(self, case: Case, judged: Case) -> Iterator[Proof]:
         """Every proof of a case in one profile; judged: its copy without the answers."""
-        often = self._rounds.repeat
+        often, self._left_s = self._rounds.repeat, _SECOND_TRIES_S
         steps: list[tuple[str, Callable[[ProofSeed], str], int | None]] = [
             ("data", lambda seed: self._data(judged, seed), 1),
             ("untouched", lambda seed: self._untouched(judged, seed), 1),
@@ -116,7 +119,7 @@ class Verifier:
         failed: list[tuple[str, ProofSeed]] = []
         used, began = self._spent(), time.monotonic()
         number = 0
-        while number < (tries or 1) or (tries is None and number == 1 and not failed and self._quick(used, began)):
+        while number < (tries or 1) or (tries is None and number == 1 and not failed and self._again(used, began)):
             seed = self._rounds.seed.later(number)
             number += 1
             try:
@@ -133,8 +136,13 @@ class Verifier:
             return False, f"{detail} (holds on {count})" if count else detail, seed, True
         return True, f"{held[0]}; on {count}" if count else held[0], self._rounds.seed, True
 
-    def _quick(self, used: float, began: float) -> bool:
-        return self._spent() - used < _QUICK_S and time.monotonic() - began < _QUICK_WALL_S
+    def _again(self, used: float, began: float) -> bool:
+        """Whether there is a second try, which is taken to last as long as the first."""
+        took = self._spent() - used
+        again = took < min(_QUICK_S, self._left_s) and time.monotonic() - began < _QUICK_WALL_S
+        if again:
+            self._left_s -= took
+        return again
 
     def _data(self, case: Case, seed: ProofSeed) -> str:
         if not case.part("data.py").is_file():

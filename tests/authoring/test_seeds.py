@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bench.authoring import verify
 from bench.authoring.lint import lint
 from bench.authoring.proof_seeds import ProofSeed, Rounds
 from bench.authoring.verify import Proof, open_verifier
@@ -115,6 +116,16 @@ def test_what_takes_long_has_one_seed_unless_more_are_asked_for(tmp_path: Path) 
     assert found["solution"].ok and found["solution"].detail.endswith("on 3/3 seeds")
     assert len(found) == len(slow), "a lock counts proofs, and not seeds"
     assert found["untouched"].ok and "seeds" not in found["untouched"].detail
+
+
+def test_second_tries_of_a_case_take_a_bounded_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verify, "_SECOND_TRIES_S", 2.0)
+    case, _ = noting_case(tmp_path)
+    seed = seed_with([0, 0], case.id, "wrong same")
+    found = {it.name: it.detail for it in prove(tmp_path, case, Rounds(seed), spent=1.5)}
+    first, *later = (found[f"wrong: {name}"] for name in case.spec.wrong)
+    assert first.endswith("on 2/2 seeds")
+    assert later and not any("seeds" in it for it in later), "half a second is left, and a try takes 1.5"
 
 
 @pytest.mark.parametrize("text", ["", "x", "0x7", "A", "1" * 33, "-1"])
