@@ -11,7 +11,7 @@ from pathlib import Path
 from bench.base.errors import InfraError, UserError
 from bench.base.files import write_atomic
 from bench.base.install import DataFolders
-from bench.cell import CellContext, Helper, RunShares, SourceCache, agent_python, wanted_sources
+from bench.cell import CellContext, Helper, RunShares, SourceCache, agent_python, this_machine, wanted_sources
 from bench.formats.agent import Agent
 from bench.formats.agent_files import CASSETTES
 from bench.formats.help import HelpOffer
@@ -25,7 +25,7 @@ from bench.plan import Request, RunCells, cells_of, make_arms, make_plan
 from bench.runs.context import context_of
 from bench.runs.observer import RunObserver
 from bench.runs.pool import run_cells
-from bench.runs.preflight import require_ready
+from bench.runs.preflight import require_ready, too_little_memory
 from bench.runs.rounds import design_of, rounds_of, run_rounds
 from bench.runs.seeds import find_secret, new_secret, require_open
 from bench.sandbox import Sandbox, end_orphans
@@ -187,6 +187,8 @@ def run_plan(
     )
     progress.start(stored, folder)
     progress.expect(len(cells))
+    if crowded := too_little_memory(cells, options.jobs, this_machine().memory_mb):
+        progress.note(crowded)
     with run.locked(end_orphans):
         _mark_cache(folders.cache)
         _fetch_data([cell for cell in cells if not _is_finished(run, cell)], context, progress)
