@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,10 @@ EARLIER = {
     "cited.tex": "Of an earlier run.\n" * 500,
     "references.bib": "@article{of2020earlier,\n  title={An earlier run}\n}\n" * 200,
 }
+
+
+NAMES = ("text [draft].v0.txt", "it's 100% of $HOME & more.txt", "what now? *.txt", "été {1}")
+"""Any name is promised: what would be a pattern or an instruction to a shell is only a name here."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,7 @@ def _answers(ws: Any) -> list[Answer]:
 
 
 def _answer(ws: Any, number: int, sentences: list[str]) -> Answer:
-    path = f"given/part {number}/text.v{number}.txt"
+    path = f"given/part {number}/{NAMES[number % len(NAMES)]}"
     given = {path: laid_out(sentences, number), **EARLIER}
     ran = ws.run(["python", "bibtex_generation.py", path], inputs=given).ok()
     try:
@@ -133,11 +138,16 @@ def _f1(ws: Any, answers: list[Answer]) -> float:
 
 
 def _counts(ws: Any, answers: list[Answer]) -> tuple[int, int, int]:
-    """Pairs of a sentence and a key, of all paragraphs together: that are right, that are cited, that are meant."""
+    """Pairs of a sentence and a key, of all paragraphs together: that are right, that are cited, that are meant.
+
+    Who cites two works in one sentence has not found the one that it means.
+    """
     right = cited = meant = 0
     for answer, paragraph in zip(answers, _shelf(ws).paragraphs, strict=True):
         wanted = {(at, key) for at, (_, key) in enumerate(paragraph) if key}
-        right, cited, meant = right + len(wanted & answer.pairs), cited + len(answer.pairs), meant + len(wanted)
+        works = Counter(at for at, _ in answer.pairs)
+        right += sum(works[at] == 1 for at, _ in wanted & answer.pairs)
+        cited, meant = cited + len(answer.pairs), meant + len(wanted)
     return right, cited, meant
 
 

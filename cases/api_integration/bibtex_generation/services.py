@@ -67,9 +67,7 @@ def _answer(conversation: Conversation, service: Service) -> Answer:
     instruction, _, rest = text.partition(" ")
     known = {sentence: key for paragraph in shelf.paragraphs for sentence, key in paragraph if sentence in text}
     if instruction.strip(":").upper() == "FIND":
-        # Everything that must be cited, and seven of ten sentences that need not be, but none of what is obvious.
-        obvious = tuple(it.partition("{")[0] for it in OBVIOUS)
-        doubted = {it for it in known if _chance(service, it) < 0.7 and not it.startswith(obvious)}
+        doubted = _doubted(service)
         return Answer("\n".join(it for it, key in known.items() if key or it in doubted))
     if instruction.strip(":").upper() == "FITS":
         sentence, title = _first(known, rest), _first({it.fields["title"] for it in shelf.records.values()}, rest)
@@ -77,6 +75,18 @@ def _answer(conversation: Conversation, service: Service) -> Answer:
         fits, chance = meant is not None and meant.fields["title"] == title, _chance(service, f"{sentence} {title}")
         return Answer("yes" if (fits and chance < 0.95) or chance < 0.1 else "no")
     return Answer(f"Here is a reference that you could cite:\n{INVENTED}")
+
+
+def _doubted(service: Service) -> set[str]:
+    """All of a paragraph's sentences that need no citation but one: the obvious one, where there is one.
+
+    So many in each: who believes the model must not be right by chance.
+    """
+    obvious, doubted = tuple(it.partition("{")[0] for it in OBVIOUS), set()
+    for paragraph in _shelf(service).paragraphs:
+        plain = [it for it, key in paragraph if not key]
+        doubted |= set(sorted(plain, key=lambda it: (it.startswith(obvious), _chance(service, it)))[:-1])
+    return doubted
 
 
 def _first(texts: Iterable[str], within: str) -> str:

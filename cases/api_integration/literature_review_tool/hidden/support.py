@@ -46,8 +46,16 @@ def different(found: list[str]) -> list[str]:
 
 
 def copied(sentence: str, abstract: str, run: int = 10, least: int = 5) -> bool:
-    """Whether the abstract has ten words in a row; or, of five and more, all but one, or but a tenth, in its order."""
+    """Whether the abstract has ten words in a row; or, of five and more, all but one, or but a tenth, in its order or
+    in pieces."""
     of, within = words(sentence), words(abstract)
     blocks = SequenceMatcher(None, of, within, autojunk=False).get_matching_blocks()
-    own = len(of) - sum(block.size for block in blocks)
+    own = min(len(of) - sum(block.size for block in blocks), _outside_pieces(of, within))
     return max(block.size for block in blocks) >= run or (len(of) >= least and own <= max(1, len(of) / 10))
+
+
+def _outside_pieces(of: list[str], within: list[str], piece: int = 3) -> int:
+    """How many words are in no three in a row that the abstract has: clauses that were turned round stay copies."""
+    there = {tuple(within[at : at + piece]) for at in range(len(within) - piece + 1)}
+    starts = [at for at in range(len(of) - piece + 1) if tuple(of[at : at + piece]) in there]
+    return len(of) - len({start + more for start in starts for more in range(piece)})

@@ -42,6 +42,8 @@ def _spread(name: str, drawn: NDArray[np.float64]) -> Iterator[str]:
         yield f"the {name} uses {low:.2f} to {high:.2f} of its range of -1 to 1"
     if mean > 0.75:
         yield f"the {name} is mostly at the ends of its range (mean distance from the middle {mean:.2f} of 1)"
+    if mean < 0.27:
+        yield f"the {name} is mostly near the middle of its range (mean distance from it {mean:.2f} of 1)"
     whole = float(((drawn - drawn.mean()) ** 2).sum())
     for axis, about, least in ((1, "picture", 0.15), (0, "version number", 0.38)):
         inside = float(((drawn - drawn.mean(axis=axis, keepdims=True)) ** 2).sum())

@@ -26,6 +26,8 @@ class Found(NamedTuple):
     moved: float = 0.0
     stretched: float = 0.0
     """Pixels, over the disc, beyond the rotation about the centre."""
+    bent: tuple[float, float] = (0.0, 0.0)
+    """Of what no weighted mean of the channels is, of their largest and smallest: how much there is, and could be."""
 
 
 def explain(picture: Float, version: Float) -> Found:
@@ -34,14 +36,15 @@ def explain(picture: Float, version: Float) -> Found:
     best = Found(-np.inf, False, 0.0, (1.0, 1.0, 1.0))
     for flipped in (False, True):
         turned = picture[:, :, ::-1] if flipped else picture
-        found = [_colours(_rotated(turned, degrees), target, picture) for degrees in ANGLES]
-        place = int(np.argmax([explained for explained, _ in found]))
+        found = [_explained(_rotated(turned, degrees), target) for degrees in ANGLES]
+        place = int(np.argmax(found))
         fine = ANGLES[place] + np.linspace(-1.25, 1.25, 11)
-        finer = [_colours(_rotated(turned, degrees), target, picture) for degrees in fine]
-        at = int(np.argmax([explained for explained, _ in finer]))
-        if finer[at][0] > best.explained:
+        finer = [_explained(_rotated(turned, degrees), target) for degrees in fine]
+        at = int(np.argmax(finer))
+        if finer[at] > best.explained:
             more = _beyond(turned, float(fine[at]), target)
-            best = Found(finer[at][0], flipped, float(fine[at]), finer[at][1], *more)
+            factors = _factors(_rotated(turned, float(fine[at])), target, picture)
+            best = Found(finer[at], flipped, float(fine[at]), factors, *more)
     return best
 
 
@@ -57,23 +60,30 @@ def _rotated(picture: Float, degrees: float, down: float = 0, right: float = 0) 
     return upper * (1 - down) + lower * down
 
 
-def _colours(source: Float, target: Float, picture: Float) -> tuple[float, tuple[float, float, float]]:
+def _explained(source: Float, target: Float) -> float:
     """In whatever order they come, the three changes are target = u * source + v * grey(source) + w."""
     grey = np.broadcast_to(GREY @ source, source.shape)
     columns = np.stack([source.ravel(), grey.ravel(), np.ones(source.size)], axis=1)
     wanted = target.ravel()
-    (u, v, w), *_ = np.linalg.lstsq(columns, wanted, rcond=None)
+    found, *_ = np.linalg.lstsq(columns, wanted, rcond=None)
     spread = float(((wanted - wanted.mean()) ** 2).sum())
-    rest = float(((wanted - columns @ np.array([u, v, w])) ** 2).sum())
-    gain = u + v
-    brightness = gain + w / float((GREY @ picture.reshape(3, -1)).mean())
-    if spread < 1e-6 or abs(gain) < 1e-6 or abs(brightness) < 1e-6:
-        return -1.0, (0.0, 0.0, 0.0)
-    return 1 - rest / spread, (brightness, gain / brightness, u / gain)
+    rest = float(((wanted - columns @ found) ** 2).sum())
+    return 1 - rest / spread if spread >= 1e-6 else -1.0
 
 
-def _beyond(picture: Float, degrees: float, target: Float) -> tuple[float, float, float]:
-    """Tinted, moved and stretched. Whatever grey is meant, and in any order, a jitter multiplies the differences
+def _factors(source: Float, target: Float, picture: Float) -> tuple[float, float, float]:
+    """Of brightness, contrast and saturation, whatever weights the grey of saturation has."""
+    before, after = CHROMA @ source, CHROMA @ target
+    u = float((after * before).sum() / max((before**2).sum(), 1e-9))
+    columns = np.vstack([source, np.ones(source.shape[1])]).T
+    (*weights, w), *_ = np.linalg.lstsq(columns, (target - u * source).mean(axis=0), rcond=None)
+    gain = u + float(sum(weights))
+    brightness = gain + float(w) / float((GREY @ picture.reshape(3, -1)).mean())
+    return (brightness, gain / brightness, u / gain) if min(abs(gain), abs(brightness)) >= 1e-6 else (0.0, 0.0, 0.0)
+
+
+def _beyond(picture: Float, degrees: float, target: Float) -> tuple[float, float, float, tuple[float, float]]:
+    """Tinted, moved, stretched and bent. Whatever grey is meant, and in any order, a jitter multiplies the differences
     between channels by one number, and does nothing else to them."""
     source = _rotated(picture, degrees)
     columns = np.vstack([source, np.ones(source.shape[1])]).T
@@ -89,4 +99,7 @@ def _beyond(picture: Float, degrees: float, target: Float) -> tuple[float, float
     free_of_colour = [(it.T - columns @ np.linalg.lstsq(columns, it.T, rcond=None)[0]).ravel() for it in moves]
     rest = (target.T - columns @ mixing).ravel()
     found, *_ = np.linalg.lstsq(np.column_stack(free_of_colour), rest, rcond=None)
-    return float(tinted), float(np.hypot(*found[:2])), float(np.linalg.norm(found[2:5]))
+    middle = source.max(axis=0) + source.min(axis=0)
+    middle = (middle - columns @ np.linalg.lstsq(columns, middle, rcond=None)[0]) / 2
+    bent = float((target.T - columns @ mixing).mean(axis=1) @ middle), float(middle @ middle)
+    return float(tinted), float(np.hypot(*found[:2])), float(np.linalg.norm(found[2:5])), bent
