@@ -12,6 +12,7 @@ from bench.formats.record import Record
 from bench.stats.comparable import Allowance, Pair, Pairing, pair
 from bench.stats.noise_floor import Losses, NoiseFloor, losses_of, noise_floor
 from bench.stats.pairing import MEASURES, Measure, money, sample
+from bench.stats.ratio_test import paired_ratios
 from bench.stats.tests import DEFAULT_RULES, Rules, holm, paired_cases
 from bench.stats.verdict import Judgement, Verdict, above_floor, judge, judge_suite, power_of
 
@@ -172,7 +173,7 @@ def _compare_measure(
         lower_is_worse=not measure.ratio,
         noise=it.noise,
         trials=it.trials,
-        tails=None if measure.ratio else paired_cases(it.differences, it.base, it.head, it.night),
+        tails=(paired_ratios if measure.ratio else paired_cases)(it.differences, it.base, it.head, it.night),
         night=it.night,
     )
     floor = noise.of(it, measure.name, alpha)

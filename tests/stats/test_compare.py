@@ -170,7 +170,9 @@ def test_a_ratio_is_that_of_the_means_of_as_many_trials_as_the_other_side_has() 
     shuffled = make_sample(["a", "b"], [values[::-1] for values in base], head, ratio=True)
     assert list(shuffled.differences) == list(it.differences)
     free = make_sample(["a", "b"], [np.array([0.0, 2.0, 4.0]), base[1]], head, ratio=True)
-    assert free.differences[0] == pytest.approx(np.log(2.0) - np.log(2.0)), "a trial that cost nothing has no logarithm"
+    assert free.differences[0] == pytest.approx(np.log(2.0) - np.log([1.0, 2.0, 3.0]).mean()), "a pair has a logarithm"
+    free = make_sample(["a", "b"], [np.array([0.0, 2.0, 4.0]), base[1]], [np.array([1.0]), head[1]], ratio=True)
+    assert free.differences[0] == pytest.approx(-np.log([2.0, 4.0]).mean()), "a trial that cost nothing has none"
 
 
 # --- nights ----------------------------------------------------------------------------------------------------------
