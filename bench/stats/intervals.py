@@ -151,7 +151,7 @@ def mean_intervals(values: Floats, levels: Sequence[float]) -> list[Interval | N
     Where no case differs from another there is nothing to resample, and no interval.
     """
     n = len(values)
-    if n < 2 or np.ptp(values) == 0:
+    if n < 2 or np.ptp(values) < _EQUAL:
         return [None] * len(levels)
     tails = [_tail(n, level) for level in levels]
     found = np.quantile(case_weights(n) @ values, [*tails, *(1 - tail for tail in tails)])
@@ -198,7 +198,7 @@ def intervals_of_differences(rows: Sequence[Floats], level: float) -> list[Inter
     found: list[Interval | None] = [None] * len(rows)
     by_length: dict[int, list[int]] = defaultdict(list)
     for place, row in enumerate(rows):
-        if len(row) >= 2 and np.ptp(row) != 0:
+        if len(row) >= 2 and np.ptp(row) >= _EQUAL:
             by_length[len(row)].append(place)
     for n, places in by_length.items():
         tail = _tail(n, level)

@@ -26,6 +26,8 @@ from bench.stats.tally import agent_seconds, input_tokens, output_tokens
 from bench.stats.tests import Stratum
 
 _SAME = 1e-9
+# Of a difference of shares or logarithms: what is less is rounding, and neither a change nor a spread between cases.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,7 @@ def make_sample(
     if ratio:
         levels = log_levels(base, head, (_places(base_nights, base), _places(head_nights, head)), nights)
         differences = (of_head * levels[1] - of_base * levels[0]).sum(axis=1)
+    differences[np.abs(differences) < _ROUNDING] = 0.0
     repeated = min(len(values) for values in (*base, *head)) > 1
     noise = None
     if repeated:

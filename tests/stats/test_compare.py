@@ -19,6 +19,7 @@ from bench.stats.comparable import pair
 from bench.stats.compare import Compared, Comparison, compare_records
 from bench.stats.nights import tell_nights
 from bench.stats.pairing import make_sample
+from bench.stats.ratio_test import paired_ratios
 from bench.stats.tests import Rules
 from bench.stats.verdict import judge
 from bench.store.branch import ResultsBranch
@@ -123,6 +124,20 @@ def test_equal_costs_have_a_ratio_and_no_interval() -> None:
     assert cost.judgement is not None
     assert (cost.factor, cost.judgement.interval) == (1.0, None), "nothing bounds what other cases would cost"
     assert cost.verdict == "no difference seen"
+
+
+@pytest.mark.parametrize("factor", [1.0, 3.0])
+def test_rounding_is_no_spread_between_cases(factor: float) -> None:
+    """Three trials against five that all took the same, or three times as much: nothing was seen to differ."""
+    costs = np.random.default_rng(2).lognormal(0, 1, 30)
+    base = [np.full(3, cost) for cost in costs]
+    it = make_sample([str(n) for n in range(30)], base, [np.full(5, factor * cost) for cost in costs], ratio=True)
+    tails = paired_ratios(it.differences, it.base, it.head)
+    found = judge(it.differences, 0.1, 0.05, lower_is_worse=False, tails=tails)
+    assert found.interval is None, "nothing bounds what other cases would cost"
+    assert found.verdict == ("no difference seen" if factor == 1 else "regression")
+    if factor == 1:
+        assert (found.difference, found.p_worse, found.p_better) == (0.0, 1.0, 1.0)
 
 
 def test_a_cost_that_is_known_of_few_cases_is_not_compared() -> None:
