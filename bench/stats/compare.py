@@ -14,6 +14,7 @@ from bench.stats.noise_floor import Losses, NoiseFloor, losses_of, noise_floor
 from bench.stats.pairing import MEASURES, Measure, money, sample
 from bench.stats.ratio_test import paired_ratios
 from bench.stats.tests import DEFAULT_RULES, Rules, holm, paired_cases
+from bench.stats.uneven_losses import uneven_losses
 from bench.stats.verdict import Judgement, Verdict, above_floor, judge, judge_suite, power_of
 
 Test = Literal["sign-flip", "within-cases"]
@@ -132,7 +133,7 @@ def compare_records(
     return Comparison(
         verdict=_together([it for it in measures if it.measure in gates]),
         reasons=[],
-        notes=paired.notes,
+        notes=[*paired.notes, *uneven_losses(one, other)],
         cases=len(paired.pairs),
         gates=gates,
         alpha=alpha,
