@@ -126,6 +126,18 @@ def test_equal_costs_have_a_ratio_and_no_interval() -> None:
     assert cost.verdict == "no difference seen"
 
 
+def test_costs_by_two_price_tables_are_said_to_be() -> None:
+    base, head = night(1, [3] * 20, cost_status="exact"), night(2, [3] * 20, cost_status="exact", cost_usd=0.15)
+    assert measure(compare_records(base, head), "cost").verdict == "regression"
+    assert not [note for note in compare_records(base, head).notes if note.startswith("prices:")]
+    dearer = [
+        it.model_copy(update={"usage": [use.model_copy(update={"price_version": "litellm 2"}) for use in it.usage]})
+        for it in head
+    ]
+    (note,) = [note for note in compare_records(base, dearer).notes if note.startswith("prices:")]
+    assert note.startswith("prices: base by litellm 1.80.0, head by litellm 2;")
+
+
 @pytest.mark.parametrize("factor", [1.0, 3.0])
 def test_rounding_is_no_spread_between_cases(factor: float) -> None:
     """Three trials against five that all took the same, or three times as much: nothing was seen to differ."""
