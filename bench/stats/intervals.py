@@ -84,10 +84,8 @@ def clustered(means: Sequence[float]) -> Interval | None:
     and two failures): that few cases agree so far does not say that others do, and a mean that hardly differs from
     one case to the next must not give another interval than one that does not differ at all.
 
-    Where successes are rare, the score interval is too sure that they are not rarer: one or two of 20 cases then leave
-    out means that are as likely as not to give them. So each end is at least as far as that of Clopper and Pearson
-    (Biometrika 26, 1934) with the whole of 5% on its side, for K / phi trials; Brown, Cai and DasGupta (Statistical
-    Science 16, 2001, section 4.1.1) do the same by Poisson's distribution for up to three successes.
+    Where successes are rare, it is too sure that they are not rarer (Brown, Cai and DasGupta, Statistical Science 16,
+    2001, section 4.1.1). So each end is at least as far as that of Clopper and Pearson with all of 5% on its side.
     """
     from scipy.special import betaincinv, stdtrit
 
@@ -100,9 +98,8 @@ def clustered(means: Sequence[float]) -> Interval | None:
     # `statistics.variance` differs in the last digit, and takes ten times as long.
     spread = math.fsum((it - middle) ** 2 for it in imagined) / (n + 1)
     phi = min(1.0, spread / (middle * (1 - middle)))
-    trials = n / phi
-    found = _score_interval(mean, trials, float(stdtrit(n - 1, (1 + LEVEL) / 2)))
-    won, lost = mean * trials, (1 - mean) * trials
+    found = _score_interval(mean, n / phi, float(stdtrit(n - 1, (1 + LEVEL) / 2)))
+    won, lost = mean * n / phi, (1 - mean) * n / phi
     low = float(betaincinv(won, lost + 1, 1 - LEVEL)) if mean > 0 else 0.0
     high = 1 - float(betaincinv(lost, won + 1, 1 - LEVEL)) if mean < 1 else 1.0
     return Interval(min(found.low, low), max(found.high, high))
