@@ -58,11 +58,12 @@ def trends(
 ) -> None:
     """Find steps in the nightly series of every agent, and keep issues about drops.
 
-    A series is one agent with its models on one version of a suite, a point a run. A step is reported when the mean of
-    the last 2 to 10 nights differs from that of up to 60 before by the margin or more, and by more than trials and
-    nights vary by chance; two nights must lie beyond the margin, so a single bad night never raises an alarm. A drop
-    stands until the level is back within the margin of where it was. The cases and categories that moved are named. How
-    steps are found, and how often wrongly: docs/statistics-reference.md.
+    A series is one agent with its models on one version of a suite, a point a night: runs of one night are one point. A
+    step is reported when the mean of the last 2 to 10 nights differs from that of up to 60 before by the margin or
+    more, and by more than trials and nights vary by chance; two nights must lie beyond the margin, and those without
+    the farthest must show a change by themselves, so that a single bad night hardly ever raises an alarm once a series
+    has 18 nights. A drop stands until the level is back within the margin of where it was. The cases and categories
+    that moved are named. How steps are found, and how often wrongly: docs/statistics-reference.md.
 
     With --control, the nights of a pinned agent say whether a drop is the agent's own, or that of its model, provider
     or machine. A drop that the control shares still stands, and is named as such.

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 _COLUMNS = """cell, arm, models, help, profile, trial, outcome, success, score, cost_usd, cost_status, steps, limits,
+    price_version,
     epoch_us(started) AS started, epoch_us(finished) AS finished, agent_seconds, input_tokens, output_tokens,
     {'id': agent, 'digest': agent_digest, 'commit': agent_commit, 'ranked': ranked} AS agent,
     {'id': case_id, 'category': case_category, 'title': case_title, 'digest': case_digest} AS case,
@@ -127,7 +128,7 @@ def as_records(rows: Iterable[dict[str, Any]]) -> list[Record]:
             "started": instant_of(row["started"]),
             "finished": instant_of(row["finished"]),
             "phases": _phases(row["agent_seconds"]),
-            "usage": [_usage(row["input_tokens"], row["output_tokens"])],
+            "usage": [_usage(row["input_tokens"], row["output_tokens"], row["price_version"])],
         }
         record = _make(Record, **{name: facts[name] for name in Record.model_fields.keys() & facts.keys()})
         for name in Record.model_fields.keys() - facts.keys():
@@ -151,10 +152,10 @@ def _phases(agent_seconds: float | None) -> list[Phase]:
     return [] if agent_seconds is None else [_make(Phase, name="agent", seconds=agent_seconds)]
 
 
-def _usage(sent: int | None, received: int | None) -> ModelUsage:
+def _usage(sent: int | None, received: int | None, prices: str) -> ModelUsage:
     """All roles as one: sums are what is asked for."""
     tokens = _make(Tokens, input_uncached=sent, cache_read=0, cache_write=0, output=received)
-    usage: ModelUsage = _make(ModelUsage, tokens=tokens)
+    usage: ModelUsage = _make(ModelUsage, tokens=tokens, price_version=prices)
     return usage
 
 

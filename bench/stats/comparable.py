@@ -214,6 +214,10 @@ def _counts(base: Sequence[Record], head: Sequence[Record], pairs: Sequence[Pair
         notes.append(f"{len(both)} cells are in both sets: what is compared with itself cannot differ")
     if {record.provenance.seed_secret for record in base} != {record.provenance.seed_secret for record in head}:
         notes.append("data: seeds of different secrets; a pair has the same case and trial number, and other data")
+    prices = [{usage.price_version for record in side for usage in record.usage} - {""} for side in (base, head)]
+    if all(prices) and prices[0] != prices[1]:
+        tables = f"base by {_list(prices[0])}, head by {_list(prices[1])}"
+        notes.append(f"prices: {tables}; a difference of cost may be that of the price tables, one of tokens is not")
     versions = sorted({record.provenance.bench_version for record in (*base, *head)})
     if len(versions) > 1:
         notes.append(f"measured by several versions of the benchmark: {', '.join(versions)}")

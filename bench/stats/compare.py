@@ -12,7 +12,9 @@ from bench.formats.record import Record
 from bench.stats.comparable import Allowance, Pair, Pairing, pair
 from bench.stats.noise_floor import Losses, NoiseFloor, losses_of, noise_floor
 from bench.stats.pairing import MEASURES, Measure, money, sample
+from bench.stats.ratio_test import paired_ratios
 from bench.stats.tests import DEFAULT_RULES, Rules, holm, paired_cases
+from bench.stats.uneven_losses import uneven_losses
 from bench.stats.verdict import Judgement, Verdict, above_floor, judge, judge_suite, power_of
 
 Test = Literal["sign-flip", "within-cases"]
@@ -131,7 +133,7 @@ def compare_records(
     return Comparison(
         verdict=_together([it for it in measures if it.measure in gates]),
         reasons=[],
-        notes=paired.notes,
+        notes=[*paired.notes, *uneven_losses(one, other)],
         cases=len(paired.pairs),
         gates=gates,
         alpha=alpha,
@@ -172,7 +174,7 @@ def _compare_measure(
         lower_is_worse=not measure.ratio,
         noise=it.noise,
         trials=it.trials,
-        tails=None if measure.ratio else paired_cases(it.differences, it.base, it.head, it.night),
+        tails=(paired_ratios if measure.ratio else paired_cases)(it.differences, it.base, it.head, it.night),
         night=it.night,
     )
     floor = noise.of(it, measure.name, alpha)

@@ -83,8 +83,11 @@ def clustered(means: Sequence[float]) -> Interval | None:
     mean 0 and one of mean 1 (after Agresti and Coull, The American Statistician 52, 1998, who imagine two successes
     and two failures): that few cases agree so far does not say that others do, and a mean that hardly differs from
     one case to the next must not give another interval than one that does not differ at all.
+
+    Where successes are rare, it is too sure that they are not rarer (Brown, Cai and DasGupta, Statistical Science 16,
+    2001, section 4.1.1). So each end is at least as far as that of Clopper and Pearson with all of 5% on its side.
     """
-    from scipy.special import stdtrit
+    from scipy.special import betaincinv, stdtrit
 
     n = len(means)
     if n < 2:
@@ -95,7 +98,11 @@ def clustered(means: Sequence[float]) -> Interval | None:
     # `statistics.variance` differs in the last digit, and takes ten times as long.
     spread = math.fsum((it - middle) ** 2 for it in imagined) / (n + 1)
     phi = min(1.0, spread / (middle * (1 - middle)))
-    return _score_interval(mean, n / phi, float(stdtrit(n - 1, (1 + LEVEL) / 2)))
+    found = _score_interval(mean, n / phi, float(stdtrit(n - 1, (1 + LEVEL) / 2)))
+    won, lost = mean * n / phi, (1 - mean) * n / phi
+    low = float(betaincinv(won, lost + 1, 1 - LEVEL)) if mean > 0 else 0.0
+    high = 1 - float(betaincinv(lost, won + 1, 1 - LEVEL)) if mean < 1 else 1.0
+    return Interval(min(found.low, low), max(found.high, high))
 
 
 def _score_interval(mean: float, n: float, quantile: float) -> Interval:
@@ -141,7 +148,7 @@ def mean_intervals(values: Floats, levels: Sequence[float]) -> list[Interval | N
     Where no case differs from another there is nothing to resample, and no interval.
     """
     n = len(values)
-    if n < 2 or np.ptp(values) == 0:
+    if n < 2 or np.ptp(values) < _EQUAL:
         return [None] * len(levels)
     tails = [_tail(n, level) for level in levels]
     found = np.quantile(case_weights(n) @ values, [*tails, *(1 - tail for tail in tails)])
@@ -188,7 +195,7 @@ def intervals_of_differences(rows: Sequence[Floats], level: float) -> list[Inter
     found: list[Interval | None] = [None] * len(rows)
     by_length: dict[int, list[int]] = defaultdict(list)
     for place, row in enumerate(rows):
-        if len(row) >= 2 and np.ptp(row) != 0:
+        if len(row) >= 2 and np.ptp(row) >= _EQUAL:
             by_length[len(row)].append(place)
     for n, places in by_length.items():
         tail = _tail(n, level)

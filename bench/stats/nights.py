@@ -38,18 +38,29 @@ def tell_nights(records: Sequence[Record]) -> list[str]:
     a night whatever they were called, and a run that was resumed on another day has two.
     """
     order = sorted(range(len(records)), key=lambda at: records[at].started)
+    starts = [datetime.fromisoformat(records[at].started.removesuffix("Z")) for at in order]
     names = [""] * len(records)
-    first = last = datetime.min
-    name = ""
-    for at in order:
-        start = datetime.fromisoformat(records[at].started.removesuffix("Z"))
-        if not name or start - last > GAP or start - first >= LONGEST:
+    name, known = "", -1
+    for at, start, night in zip(order, starts, number_nights([(start, start) for start in starts]), strict=True):
+        if night > known:
             day = start.date().isoformat()
-            name = day if not name.startswith(day) else f"{day} {start:%H:%M}"
-            first = start
+            name, known = day if not name.startswith(day) else f"{day} {start:%H:%M}", night
         names[at] = name
-        last = start
     return names
+
+
+def number_nights(spans: Sequence[tuple[datetime, datetime]]) -> list[int]:
+    """The night of each of `spans`, from 0 on: the first and the last start of some cells, by their first start."""
+    found: list[int] = []
+    first = last = datetime.min
+    for start, end in spans:
+        if not found or start - last > GAP or start - first >= LONGEST:
+            found.append(found[-1] + 1 if found else 0)
+            first, last = start, end
+        else:
+            found.append(found[-1])
+            last = max(last, end)
+    return found
 
 
 @dataclass(frozen=True)

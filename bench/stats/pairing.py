@@ -26,6 +26,8 @@ from bench.stats.tally import agent_seconds, input_tokens, output_tokens
 from bench.stats.tests import Stratum
 
 _SAME = 1e-9
+# Of a difference of shares or logarithms: what is less is rounding, and neither a change nor a spread between cases.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -141,12 +143,9 @@ def make_sample(
     (one, of_base), (other, of_head) = (table.weighted(own) for table, own in zip(tables, weights, strict=True))
     differences = other - one
     if ratio:
-        differences = np.log(other) - np.log(one)
-        known = [case for case in range(len(cases)) if min(base[case].min(), head[case].min()) > 0]
-        if known:
-            own = _picked(base_nights, base, known), _picked(head_nights, head, known)
-            levels = log_levels([base[case] for case in known], [head[case] for case in known], own, nights)
-            differences[known] = (of_head[known] * levels[1] - of_base[known] * levels[0]).sum(axis=1)
+        levels = log_levels(base, head, (_places(base_nights, base), _places(head_nights, head)), nights)
+        differences = (of_head * levels[1] - of_base * levels[0]).sum(axis=1)
+    differences[np.abs(differences) < _ROUNDING] = 0.0
     repeated = min(len(values) for values in (*base, *head)) > 1
     noise = None
     if repeated:
@@ -167,9 +166,9 @@ def make_sample(
     )
 
 
-def _picked(nights: Sequence[Counts] | None, values: Sequence[Floats], cases: Sequence[int]) -> list[Counts]:
-    """The night of each trial of `cases`."""
-    return [np.zeros(len(values[case]), dtype=np.int64) if nights is None else nights[case] for case in cases]
+def _places(nights: Sequence[Counts] | None, values: Sequence[Floats]) -> Sequence[Counts]:
+    """The night of each trial."""
+    return [np.zeros(len(trials), dtype=np.int64) for trials in values] if nights is None else nights
 
 
 def _per_case(values: Sequence[Floats]) -> float:

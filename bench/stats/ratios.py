@@ -29,9 +29,10 @@ def log_levels(
     The level is the mean logarithm of the means of m trials, over all choices of m of a night's trials (a U-statistic,
     Hoeffding, Annals of Mathematical Statistics 19, 1948). m is what the side and night with the fewest trials of this
     case has, so the same law of costs gives the same expected level on both sides, whatever law that is. Where all
-    have m trials it is the logarithm of their mean.
+    have m trials it is the logarithm of their mean. Choices that took nothing have no logarithm and are left out, as
+    cases are where a side took nothing. A case that took nothing on some night has one level for all nights.
 
-    base, head: the trials of each case, all above 0; nights: of each trial of base, and of head.
+    base, head: the trials of each case, some above 0; nights: of each trial of base, and of head.
     """
     found = np.zeros((len(base), width)), np.zeros((len(base), width))
     for case, sides in enumerate(zip(base, head, strict=True)):
@@ -41,25 +42,30 @@ def log_levels(
             for night in np.unique(own[case])
         ]
         fewest = min(len(values) for *_, values in cells)
+        if not all(values.any() for *_, values in cells):
+            fewest = min(len(sides[0]), len(sides[1]))
+            cells = [
+                (level, own[case], values[case]) for level, values, own in zip(found, (base, head), nights, strict=True)
+            ]
         for level, night, values in cells:
             level[case, night] = level_of(values, fewest)
     return found
 
 
 def level_of(values: Floats, m: int) -> float:
-    """The mean logarithm of the means of `m` of the `values`, shape (trials,)."""
+    """The mean logarithm of those means of `m` of the `values`, shape (trials,), that are above 0."""
     n = len(values)
     if m == n:
         return math.log(float(values.mean()))
     # In the order of their size, so that the order of records makes no difference to the drawn subsets.
-    means = np.sort(values)[_subsets(n, m)].mean(axis=1)
-    return float(np.log(means).mean())
+    means = np.sort(values)[subsets(n, m)].mean(axis=1)
+    return float(np.log(means[means > 0]).mean())
 
 
 @lru_cache(maxsize=64)
-def _subsets(n: int, m: int) -> Ints:
-    """(subsets, m): all choices of m of n places, or `_MOST_SUBSETS` that are drawn."""
-    if math.comb(n, m) <= _MOST_SUBSETS:
+def subsets(n: int, m: int, most: int = _MOST_SUBSETS) -> Ints:
+    """(subsets, m): all choices of m of n places, or `most` that are drawn."""
+    if math.comb(n, m) <= most:
         return np.array(list(itertools.combinations(range(n), m)))
-    places = np.tile(np.arange(n), (_MOST_SUBSETS, 1))
+    places = np.tile(np.arange(n), (most, 1))
     return np.random.default_rng(SEED).permuted(places, axis=1)[:, :m]

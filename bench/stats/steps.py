@@ -13,8 +13,10 @@ from bench.stats.night_sums import LEAST_BEFORE, Ints, NightSums, between_nights
 
 MARGIN = 0.05
 LEAST_AFTER, MOST_AFTER = 2, 10
-"""Nights on the new level. One bad night is not a step: a second one must confirm it."""
+"""Nights on the new level. One bad night is not a step: others must confirm it."""
 MOST_BEFORE = 60
+LEVEL_WITHOUT_FARTHEST = 0.01
+"""The p-value below which the nights of a new level must lie without the farthest of them, from the `LATE` night on."""
 LEAST_BACK, LEVEL_OF_RECOVERY = 7, 0.0001
 """Nights after which, and the p-value below which, a level that has no history yet is found to be back."""
 LEVEL_OF_A_LOOK = 0.00013
@@ -42,8 +44,21 @@ def look_level(nights: int) -> float:
     calibrated: `python -m tests.benchmarks.trend_alarms` measures the false alarms a year. Like an alpha-spending
     function (Lan and DeMets, Biometrika 70, 1983) it allows the few early looks more than each of the later ones.
     """
-    done = min(1.0, max(0.0, (nights - EARLY) / (LATE - EARLY)))
-    return float(LEVEL_OF_AN_EARLY_LOOK * (LEVEL_OF_A_LOOK / LEVEL_OF_AN_EARLY_LOOK) ** done)
+    return float(LEVEL_OF_AN_EARLY_LOOK * (LEVEL_OF_A_LOOK / LEVEL_OF_AN_EARLY_LOOK) ** _lateness(np.array(nights)))
+
+
+def level_without_farthest(nights: Ints) -> Floats:
+    """The p-value that a step needs without its farthest night, after so many `nights` of a series, shape (n,).
+
+    1 in the first `EARLY`: a drop after ten nights could not be seen within five otherwise.
+    """
+    found: Floats = LEVEL_WITHOUT_FARTHEST ** _lateness(nights)
+    return found
+
+
+def _lateness(nights: Ints) -> Floats:
+    """0 up to `EARLY` nights, 1 from `LATE` on."""
+    return np.clip((nights - EARLY) / (LATE - EARLY), 0.0, 1.0)
 
 
 def look_all(sums: NightSums, start: int, margin: float) -> tuple[Ints, Floats]:
@@ -52,7 +67,8 @@ def look_all(sums: NightSums, start: int, margin: float) -> tuple[Ints, Floats]:
     The mean of the last k nights, k from 2 to 10, against that of up to 60 before them: a window-limited scheme (Lai,
     JRSS B 57, 1995, section 3) of Student's tests with the variance of `NightSums.variance_of_change`. The difference
     must be `margin` or more, two of the last nights must each be that far away, and all but the farthest half as far
-    on average. Of the k that fulfil this, the one with the smallest p counts.
+    on average, with a p of their own below `level_without_farthest`. Of the k that fulfil this, the one with the
+    smallest p counts.
 
     Where Student's p is smaller than that of counting events, this one counts (`NightSums.p_of_events`).
     """
@@ -68,7 +84,11 @@ def look_all(sums: NightSums, start: int, margin: float) -> tuple[Ints, Floats]:
         change = between_nights(sums.sums, end, end + k) / k - usual
         found = _p_of_change(sums, first, end, k, change)
         far = np.abs(change) >= margin - 1e-9
-        p[enough] = np.where(far & _confirmed(sums.values, end, k, usual, change, margin), found, 1.0)
+        others, beyond = _without_farthest(sums.values, end, k, usual, change, margin)
+        level = np.broadcast_to(level_without_farthest(seen)[:, None], enough.shape)[enough]
+        alone = _p_of_change(sums, first, end, k - 1, others) <= level
+        half = others * np.sign(change) >= margin / 2
+        p[enough] = np.where(far & beyond & half & alone, found, 1.0)
     best = p.argmin(axis=1)
     return after[seen, best], p[seen, best]
 
@@ -81,18 +101,19 @@ def _p_of_change(sums: NightSums, first: Ints, end: Ints, k: Ints, change: Float
     return bounded
 
 
-def _confirmed(
+def _without_farthest(
     values: Floats, end: Ints, k: Ints, usual: Floats, change: Floats, margin: float
-) -> npt.NDArray[np.bool_]:
-    """Are two of the `k` nights from `end` on `margin` or more from `usual`, and half of it without the farthest?"""
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """The change of the `k` nights from `end` on without the one farthest from `usual`; are two beyond `margin`?
+
+    One bad night carries the mean of several away with it, and an ordinary one often lies `margin` away beside it.
+    """
     lags = np.arange(MOST_AFTER)
     within = lags < k[:, None]
     nights = values[np.where(within, end[:, None] + lags, end[:, None])]
     away = np.where(within, (nights - usual[:, None]) * np.sign(change)[:, None], -np.inf)
-    beyond = (away >= margin - 1e-9).sum(axis=1) >= LEAST_AFTER
-    others = k * np.abs(change) - away.max(axis=1)
-    confirmed: npt.NDArray[np.bool_] = beyond & (others >= (k - 1) * margin / 2)
-    return confirmed
+    beyond: npt.NDArray[np.bool_] = (away >= margin - 1e-9).sum(axis=1) >= LEAST_AFTER
+    return np.sign(change) * (k * np.abs(change) - away.max(axis=1)) / (k - 1), beyond
 
 
 def watch(

@@ -1,10 +1,11 @@
-"""Nightly series: one value a run, made comparable from night to night, and the levels between their steps."""
+"""Nightly series: one value a night, made comparable from one to the next, and the levels between their steps."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from fnmatch import fnmatchcase
 
 import numpy as np
@@ -14,6 +15,7 @@ from bench.stats.entrants import Entrant, entrant_of, unique_cells
 from bench.stats.intervals import Floats
 from bench.stats.night_points import CaseNight, NightPoints
 from bench.stats.night_sums import Ints
+from bench.stats.nights import number_nights
 from bench.stats.pairing import Measure
 from bench.stats.steps import MARGIN, Step
 
@@ -26,6 +28,7 @@ class Night:
     """One point."""
 
     run: str
+    """Of several in one night, the one that began first."""
     started: str
     value: float
     """Mean over cases, adjusted for those that this night lacks."""
@@ -97,9 +100,11 @@ def case_nights(records: Iterable[Record], measure: Measure, runs: str = "*") ->
 
 
 def nightly(points: NightPoints, most: int = 90) -> list[Series]:
-    """The series of every agent, the last `most` nights of each.
+    """The series of every agent, from the last `most` runs of each.
 
-    Another version of the suite begins another series, and only results of the newest version of each case count.
+    Another version of the suite begins another series, and only results of the newest version of each case count. Runs
+    of one night, as `compare` tells nights (`number_nights`), are one point: what is bad about a night is bad for all
+    of them, so that a second run of it confirms no step.
     """
     return [_series(them, most) for them in points.by_series()]
 
@@ -110,19 +115,21 @@ def _series(every: NightPoints, most: int) -> Series:
     points = _current(every.rows(every.version.at == every.version.at[newest]))
     # Run by run in the order of time; of two that began together by name.
     runs, place = np.unique(points.run.at, return_inverse=True)
-    started = np.full(len(runs), np.iinfo(np.int64).max)
+    started, ended = np.full(len(runs), np.iinfo(np.int64).max), np.zeros(len(runs), dtype=np.int64)
     np.minimum.at(started, place, points.first)
+    np.maximum.at(ended, place, points.last)
     chosen = np.lexsort((runs, started))[-most:]
+    night_of = _nights_of(points, started[chosen], ended[chosen])
+    first = np.unique(night_of, return_index=True)[1]
     row_of_run = np.full(len(runs), -1)
-    row_of_run[chosen] = np.arange(len(chosen))
+    row_of_run[chosen] = night_of
     rows = row_of_run[place]
     points, rows = points.rows(rows >= 0), rows[rows >= 0]
     cases, columns = np.unique(points.case.at, return_inverse=True)
-    table, trials = np.full((len(chosen), len(cases)), np.nan), np.zeros((len(chosen), len(cases)))
-    table[rows, columns], trials[rows, columns] = points.mean, points.trials
+    table, trials = _means(points, rows, columns, (len(first), len(cases)))
     full = np.isfinite(table).mean(axis=1) >= LEAST_COVERAGE
-    names = [points.run.texts[it] for it in runs[chosen]]
-    starts = [points.instant(it) for it in started[chosen].tolist()]
+    names = [points.run.texts[it] for it in runs[chosen[first]]]
+    starts = [points.instant(it) for it in started[chosen[first]].tolist()]
     graded, sums = np.isfinite(table).sum(axis=1).tolist(), trials.sum(axis=1).tolist()
     kept = zip(np.flatnonzero(full).tolist(), adjusted(table[full]).tolist(), strict=True)
     return Series(
@@ -137,6 +144,24 @@ def _series(every: NightPoints, most: int) -> Series:
         table=table[full],
         trials=trials[full],
     )
+
+
+def _nights_of(points: NightPoints, started: Ints, ended: Ints) -> Ints:
+    """The night of each run, from 0 on; by their first and last starts, in the order of the first."""
+    spans = [
+        (datetime.fromisoformat(points.instant(start)), datetime.fromisoformat(points.instant(end)))
+        for start, end in zip(started.tolist(), ended.tolist(), strict=True)
+    ]
+    return np.array(number_nights(spans), dtype=np.int64)
+
+
+def _means(points: NightPoints, rows: Ints, columns: Ints, shape: tuple[int, int]) -> tuple[Floats, Floats]:
+    """(nights, cases), each: the mean over trials, NaN without one; their number."""
+    table, trials = np.zeros(shape), np.zeros(shape)
+    np.add.at(trials, (rows, columns), points.trials)
+    np.add.at(table, (rows, columns), points.mean * (points.trials / trials[rows, columns]))
+    table[trials == 0] = np.nan
+    return table, trials
 
 
 def _current(points: NightPoints) -> NightPoints:

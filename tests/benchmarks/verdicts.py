@@ -44,6 +44,7 @@ from bench.stats.intervals import Floats, Interval, clustered, wilson
 from bench.stats.nights import night_weights
 from bench.stats.pairing import Sample, make_sample
 from bench.stats.ranking import rank_bands
+from bench.stats.ratio_test import paired_ratios
 from bench.stats.tests import Rules, paired_cases
 from bench.stats.verdict import Judgement, judge, judge_suite
 from tests.benchmarks.difficulty import (
@@ -228,7 +229,10 @@ def cost_often(task: Task) -> Tally:
             for scale, trials in ((1.0, task.against or task.trials), (factor, task.trials))
         )
         it = make_sample(names, base, head, ratio=True)
-        found = judge(it.differences, float(np.log1p(RULES.ratio_margin)), RULES.alpha, lower_is_worse=False)
+        tails = paired_ratios(it.differences, it.base, it.head, it.night)
+        found = judge(
+            it.differences, float(np.log1p(RULES.ratio_margin)), RULES.alpha, lower_is_worse=False, tails=tails
+        )
         tally.repetitions += 1
         tally.regression += found.verdict == "regression"
         tally.naive += found.difference >= np.log1p(RULES.ratio_margin)

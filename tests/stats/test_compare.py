@@ -19,6 +19,7 @@ from bench.stats.comparable import pair
 from bench.stats.compare import Compared, Comparison, compare_records
 from bench.stats.nights import tell_nights
 from bench.stats.pairing import make_sample
+from bench.stats.ratio_test import paired_ratios
 from bench.stats.tests import Rules
 from bench.stats.verdict import judge
 from bench.store.branch import ResultsBranch
@@ -125,6 +126,32 @@ def test_equal_costs_have_a_ratio_and_no_interval() -> None:
     assert cost.verdict == "no difference seen"
 
 
+def test_costs_by_two_price_tables_are_said_to_be() -> None:
+    base, head = night(1, [3] * 20, cost_status="exact"), night(2, [3] * 20, cost_status="exact", cost_usd=0.15)
+    assert measure(compare_records(base, head), "cost").verdict == "regression"
+    assert not [note for note in compare_records(base, head).notes if note.startswith("prices:")]
+    dearer = [
+        it.model_copy(update={"usage": [use.model_copy(update={"price_version": "litellm 2"}) for use in it.usage]})
+        for it in head
+    ]
+    (note,) = [note for note in compare_records(base, dearer).notes if note.startswith("prices:")]
+    assert note.startswith("prices: base by litellm 1.80.0, head by litellm 2;")
+
+
+@pytest.mark.parametrize("factor", [1.0, 3.0])
+def test_rounding_is_no_spread_between_cases(factor: float) -> None:
+    """Three trials against five that all took the same, or three times as much: nothing was seen to differ."""
+    costs = np.random.default_rng(2).lognormal(0, 1, 30)
+    base = [np.full(3, cost) for cost in costs]
+    it = make_sample([str(n) for n in range(30)], base, [np.full(5, factor * cost) for cost in costs], ratio=True)
+    tails = paired_ratios(it.differences, it.base, it.head)
+    found = judge(it.differences, 0.1, 0.05, lower_is_worse=False, tails=tails)
+    assert found.interval is None, "nothing bounds what other cases would cost"
+    assert found.verdict == ("no difference seen" if factor == 1 else "regression")
+    if factor == 1:
+        assert (found.difference, found.p_worse, found.p_better) == (0.0, 1.0, 1.0)
+
+
 def test_a_cost_that_is_known_of_few_cases_is_not_compared() -> None:
     head = [
         record if record.case.id < "case_17" else record.model_copy(update={"cost_usd": None, "cost_status": "unknown"})
@@ -170,7 +197,9 @@ def test_a_ratio_is_that_of_the_means_of_as_many_trials_as_the_other_side_has() 
     shuffled = make_sample(["a", "b"], [values[::-1] for values in base], head, ratio=True)
     assert list(shuffled.differences) == list(it.differences)
     free = make_sample(["a", "b"], [np.array([0.0, 2.0, 4.0]), base[1]], head, ratio=True)
-    assert free.differences[0] == pytest.approx(np.log(2.0) - np.log(2.0)), "a trial that cost nothing has no logarithm"
+    assert free.differences[0] == pytest.approx(np.log(2.0) - np.log([1.0, 2.0, 3.0]).mean()), "a pair has a logarithm"
+    free = make_sample(["a", "b"], [np.array([0.0, 2.0, 4.0]), base[1]], [np.array([1.0]), head[1]], ratio=True)
+    assert free.differences[0] == pytest.approx(-np.log([2.0, 4.0]).mean()), "a trial that cost nothing has none"
 
 
 # --- nights ----------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
@@ -25,12 +25,15 @@ from bench.github.issues import LABEL, Notice, keep_issues
 from bench.stats.intervals import Floats
 from bench.stats.night_points import NightPoints
 from bench.stats.pairing import MEASURES
+from bench.stats.step_causes import series_levels
 from bench.stats.steps import Step, watch
 from bench.stats.trends import Drop, adjusted, case_nights, find_levels, nightly, standing_drop
 from bench.store.branch import ResultsBranch
 from bench.store.bundle import Bundle
+from tests.benchmarks.difficulty import MIXTURES
+from tests.benchmarks.trend_alarms import Setting, standing
 from tests.helpers.github_rest import TOKEN, Service, github_rest
-from tests.helpers.records import GPT, SONNET, START, make_check, make_record
+from tests.helpers.records import GPT, SONNET, START, instant, make_check, make_record
 
 FAIL = [make_check(value=0.0)]
 REPOSITORY = "owner/agents"
@@ -113,6 +116,57 @@ def test_one_bad_night_is_no_step_and_a_second_one_confirms_it() -> None:
     assert drop is not None
     assert drop.since == 40
     assert drop.now == pytest.approx(0.1, abs=0.1)
+
+
+def test_one_very_bad_night_of_few_trials_is_hardly_ever_a_step() -> None:
+    """An ordinary night often lies the margin away, too: it took every third such night for confirmed."""
+    rng, alarms, setting = np.random.default_rng(11), 0, Setting(MIXTURES[0], 20, 3, 0.0, 0.0)
+    for _ in range(40):
+        table = setting.table(46, rng)
+        table[40] = 0.0
+        alarms += any([*standing(table, 3)][40:])
+    assert alarms <= 6
+
+
+def test_a_second_run_of_one_bad_night_confirms_nothing() -> None:
+    quiet = nights([0.9] * 20)
+    bad = [
+        it.model_copy(update={"started": instant(START + timedelta(days=20, hours=hour)), "provenance": again})
+        for hour, name in ((0, "nightly-020"), (3, "nightly-020-again"))
+        for it in nights([0.1])
+        for again in [it.provenance.model_copy(update={"run": name})]
+    ]
+    (series,) = nightly(points([*quiet, *bad]))
+    assert [night.run for night in series.nights][19:] == ["nightly-019", "nightly-020"]
+    assert series.nights[20].trials == 2 * series.nights[19].trials
+    assert standing_drop(series_levels(series, 0.05)) is None
+    (confirmed,) = nightly(points([*quiet, *bad, *moved(bad[:20], 1)]))
+    assert standing_drop(series_levels(confirmed, 0.05)) is not None, "another night does"
+
+
+def moved(records: Sequence[Record], days: int) -> list[Record]:
+    """The same on another night."""
+    return [
+        it.model_copy(
+            update={
+                "started": instant(datetime.fromisoformat(it.started) + timedelta(days=days)),
+                "provenance": it.provenance.model_copy(update={"run": f"{it.provenance.run}-{days}"}),
+            }
+        )
+        for it in records
+    ]
+
+
+def test_two_runs_with_a_half_of_the_cases_each_make_a_night() -> None:
+    records = nights([1, 0.5, 1], cases=10)
+    halves = [
+        it.model_copy(update={"provenance": it.provenance.model_copy(update={"run": f"{it.provenance.run}-rest"})})
+        if it.provenance.run == "nightly-001" and it.case.id >= "case_05"
+        else it
+        for it in records
+    ]
+    one, other = nightly(points(records))[0], nightly(points(halves))[0]
+    assert (one.nights, one.thin, one.table.tolist()) == (other.nights, [], other.table.tolist())
 
 
 def test_nights_that_vary_together_are_not_steps() -> None:
