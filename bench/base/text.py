@@ -16,6 +16,10 @@ _ACTIVE = re.compile(
     re.IGNORECASE,
 )
 """What HTML or GitHub's Markdown acts on."""
+_LOOKED_FOR = re.compile(r"@(?=[A-Za-z0-9])|#(?=\d)|(?<=GH)-(?=\d)|:(?=[\w+-]+:)", re.IGNORECASE)
+"""Mentions, references and emoji: GitHub looks for them in what Markdown has made, where an entity is a character."""
+_NO_WIDTH = "&#8203;"
+"""A space that is not seen: what stands before it and what stands after it are apart."""
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 
 
@@ -54,9 +58,17 @@ def printable_json(document: str) -> str:
 
 
 def escape(text: str, longest: int = 300) -> str:
-    """One line on which neither HTML nor Markdown acts: a character that would is a numeric entity."""
+    """One line on which neither HTML nor Markdown acts, and which mentions nobody on GitHub.
+
+    A character that would act is a numeric entity; an invisible space follows it where GitHub would act on it even so.
+    """
     line = "".join(char if char.isprintable() else " " for char in text)
-    return _ACTIVE.sub(lambda match: f"&#{ord(match.group())};", _shortened(line, longest))
+    return _ACTIVE.sub(_inert, _shortened(line, longest))
+
+
+def _inert(match: re.Match[str]) -> str:
+    apart = _NO_WIDTH if _LOOKED_FOR.match(match.string, match.start()) else ""
+    return f"&#{ord(match.group())};{apart}"
 
 
 def _shortened(line: str, longest: int) -> str:

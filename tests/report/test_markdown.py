@@ -18,6 +18,8 @@ PLANTED = "<script>alert(1)</script> | [x](https://evil.example) **b** `c` @team
 
 
 _ACTIVE = st.text(alphabet="ab1_*`[]()<>&|~#:;.-+=!\\/@$ \nw\t\u00e9\"'", max_size=40)
+_LATER = re.compile(r"@[a-z0-9]|#\d|\bGH-\d|:[\w+-]+:", re.IGNORECASE)
+"""What GitHub looks for in the text that Markdown leaves, where an entity is its character again."""
 _SEEN = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 
 
@@ -40,13 +42,23 @@ def test_an_escaped_text_is_one_inert_line_and_loses_nothing_printable(text: str
     shown = escape(text, longest=10_000)
     assert "\n" not in shown
     plain = "".join(char if char.isprintable() else " " for char in text)
-    assert html.unescape(shown) == plain
+    assert html.unescape(shown).replace("\u200b", "") == plain
     if plain.strip():
-        assert "".join(shown_by_markdown(shown)).strip() == plain.strip()
+        read = "".join(shown_by_markdown(shown))
+        assert read.replace("\u200b", "").strip() == plain.strip()
+        assert not _LATER.search(read)
     # What GitHub acts on beyond CommonMark: tables, mentions, emoji, addresses, references, formulas.
     outside = re.sub(r"&#\d+;", " ", shown)
     assert not re.search(r"[|@<>]|:\S|www\.|#\w|GH-\d|\$(?!\d)", outside, re.IGNORECASE)
     assert not re.match("::|##", shown)
+
+
+@pytest.mark.parametrize("text", ["@team", "a/b@c", "@own/team", "#1", "own/repo#12", "GH-3", "gh-3", ":tada:", ":+1::-1:"])
+def test_nobody_is_called_by_what_an_agent_has_written(text: str) -> None:
+    """GitHub mentions `&#64;team`, too (github/cmark-gfm#181): mentions are looked for after Markdown."""
+    read = "".join(shown_by_markdown(escape(f"see {text} there")))
+    assert not _LATER.search(read)
+    assert read.replace("\u200b", "") == f"see {text} there"
 
 
 @pytest.mark.parametrize(
