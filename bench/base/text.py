@@ -20,6 +20,8 @@ _LOOKED_FOR = re.compile(r"@(?=[A-Za-z0-9])|#(?=\d)|(?<=GH)-(?=\d)|:(?=[\w+-]+:)
 """Mentions, references and emoji: GitHub looks for them in what Markdown has made, where an entity is a character."""
 _NO_WIDTH = "&#8203;"
 """A space that is not seen: what stands before it and what stands after it are apart."""
+_NOTE_BYTES = 100
+"""For saying how many lines were left out."""
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 
 
@@ -81,6 +83,19 @@ def within(text: str, longest: int) -> str:
         return text
     head = longest // 2
     return f"{text[:head]} … {text[len(text) - (longest - head - 3) :]}"
+
+
+def first_lines(text: str, most: int) -> str:
+    """The first lines of `text` that fit into `most` bytes, and how many do not; a line is never cut."""
+    if len(text.encode()) <= most:
+        return text
+    lines = text.splitlines(keepends=True)
+    left = most - _NOTE_BYTES
+    for number, line in enumerate(lines):
+        left -= len(line.encode())
+        if left < 0:
+            return f"{''.join(lines[:number])}\nLeft out here: {counted(len(lines) - number, 'line')}.\n"
+    return text
 
 
 def counted(number: int, noun: str, several: str = "") -> str:

@@ -16,7 +16,7 @@ from pydantic import Field
 from bench.base.errors import EXIT_FAILED
 from bench.cli.action_inputs import KEEP_LOCAL, annotated, own_repository, read_inputs, runner_variable
 from bench.cli.action_shards import BranchInputs, PlanDigest, artifact_of, plan_in, plan_of_rounds, work_folder
-from bench.github import add_summary, annotate_error, annotate_warning, commands_stopped, set_outputs
+from bench.github import add_summary, annotate_error, annotate_warning, commands_stopped, set_outputs, summary_room
 
 if TYPE_CHECKING:
     from bench.cli.results_collect import Report
@@ -91,7 +91,7 @@ def collect_shards() -> None:
     decided = not stored or _decided(file, repository, told.results_branch)
     _set_outputs(result, reports, commits, decided=decided)
     records = [taken.record for report in reports for taken in report.collected.taken]
-    add_summary(render(records, commit=commits[-1] if commits else ""))
+    add_summary(render(records, commit=commits[-1] if commits else "", limit=summary_room()))
     faults = _faults(result, told)
     for fault in faults:
         annotate_error(fault)

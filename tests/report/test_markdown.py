@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from bench.base.text import escape
-from bench.report.markdown import MAX_BYTES, render
+from bench.report.markdown import MAX_BYTES, render, render_gate
 from tests.helpers.records import make_check, make_night, make_note, make_record
 
 PLANTED = "<script>alert(1)</script> | [x](https://evil.example) **b** `c` @team\n# title\n::error::no"
@@ -53,7 +53,9 @@ def test_an_escaped_text_is_one_inert_line_and_loses_nothing_printable(text: str
     assert not re.match("::|##", shown)
 
 
-@pytest.mark.parametrize("text", ["@team", "a/b@c", "@own/team", "#1", "own/repo#12", "GH-3", "gh-3", ":tada:", ":+1::-1:"])
+@pytest.mark.parametrize(
+    "text", ["@team", "a/b@c", "@own/team", "#1", "own/repo#12", "GH-3", "gh-3", ":tada:", ":+1::-1:"]
+)
 def test_nobody_is_called_by_what_an_agent_has_written(text: str) -> None:
     """GitHub mentions `&#64;team`, too (github/cmark-gfm#181): mentions are looked for after Markdown."""
     read = "".join(shown_by_markdown(escape(f"see {text} there")))
@@ -139,6 +141,18 @@ def test_the_page_stays_below_the_limit_and_counts_what_it_leaves_out() -> None:
     small = render(records, limit=20_000)
     assert len(small.encode()) <= 20_000
     assert re.search(r"^\d+ more cells are in the records\.$", small, re.MULTILINE)
+
+
+def test_many_agents_and_many_remarks_stay_below_the_limit_too() -> None:
+    """GitHub shows nothing of a page that is too long, and takes no comment that is: then nobody is told."""
+    records = [make_record(agent=f"agent-{number}", case="parse_logs") for number in range(300)]
+    text = render(records, limit=20_000)
+    assert len(text.encode()) <= 20_000
+    assert "**300 of 300** graded cells succeeded" in text and "| agent-0 | " in text
+    gate = render_gate("regression", [], [f"not proven: {'@' * 1000}" for _ in range(50)], 59_000)
+    assert len(gate.encode()) <= 59_000
+    assert gate.startswith("### ML-Dev-Bench gate: regression\n")
+    assert re.search(r"^Left out here: \d+ lines\.$", gate, re.MULTILINE)
 
 
 def test_a_whole_night_renders() -> None:
