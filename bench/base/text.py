@@ -16,7 +16,12 @@ _ACTIVE = re.compile(
     re.IGNORECASE,
 )
 """What HTML or GitHub's Markdown acts on."""
-_LOOKED_FOR = re.compile(r"@(?=[A-Za-z0-9])|#(?=\d)|(?<=GH)-(?=\d)|:(?=[\w+-]+:)", re.IGNORECASE)
+_LOOKED_FOR = re.compile(
+    # An address or `agent@commit` mentions nobody, and the number of a workflow run (`gh-12345678901-1`) is no issue's:
+    # these are copied, and should be without an invisible character.
+    r"(?<![a-z0-9])@(?=[a-z0-9])|#(?=\d)|(?<=GH)-(?=\d{1,8}(?!\d))|:(?=[\d_]*[a-z+-][\w+-]*:)",
+    re.IGNORECASE,
+)
 """Mentions, references and emoji: GitHub looks for them in what Markdown has made, where an entity is a character."""
 _NO_WIDTH = "&#8203;"
 """A space that is not seen: what stands before it and what stands after it are apart."""

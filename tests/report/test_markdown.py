@@ -18,7 +18,7 @@ PLANTED = "<script>alert(1)</script> | [x](https://evil.example) **b** `c` @team
 
 
 _ACTIVE = st.text(alphabet="ab1_*`[]()<>&|~#:;.-+=!\\/@$ \nw\t\u00e9\"'", max_size=40)
-_LATER = re.compile(r"@[a-z0-9]|#\d|\bGH-\d|:[\w+-]+:", re.IGNORECASE)
+_LATER = re.compile(r"(?<![a-z0-9])@[a-z0-9]|#\d|GH-\d{1,8}(?!\d)|:[\d_]*[a-z+-][\w+-]*:", re.IGNORECASE)
 """What GitHub looks for in the text that Markdown leaves, where an entity is its character again."""
 _SEEN = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 
@@ -54,13 +54,18 @@ def test_an_escaped_text_is_one_inert_line_and_loses_nothing_printable(text: str
 
 
 @pytest.mark.parametrize(
-    "text", ["@team", "a/b@c", "@own/team", "#1", "own/repo#12", "GH-3", "gh-3", ":tada:", ":+1::-1:"]
+    "text", ["@team", "é@team", "a/@c", "@own/team", "#1", "own/repo#12", "GH-3", "gh-3", ":tada:", ":+1::-1:"]
 )
 def test_nobody_is_called_by_what_an_agent_has_written(text: str) -> None:
     """GitHub mentions `&#64;team`, too (github/cmark-gfm#181): mentions are looked for after Markdown."""
     read = "".join(shown_by_markdown(escape(f"see {text} there")))
     assert not _LATER.search(read)
     assert read.replace("\u200b", "") == f"see {text} there"
+
+
+@pytest.mark.parametrize("text", ["gh-12345678901-1-nightly", "agent:react@0123abc", "a.b@example.org", "12:30:14"])
+def test_what_is_copied_from_a_page_has_no_invisible_character(text: str) -> None:
+    assert "".join(shown_by_markdown(escape(text))) == text
 
 
 @pytest.mark.parametrize(
