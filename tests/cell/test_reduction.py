@@ -17,7 +17,8 @@ from tests.helpers.cells import ROOT, make_agent, make_case, make_cell, make_con
 from tests.helpers.github_rest.actions import archived
 
 WORST = ["12:00.log", 'a"b', "a<b>c", "a|b", "a*?", "a\nb", "a\rb", "a\\..\\b", "C:x", "end.", "end ", "con", "Aux.txt",
-         "a\x1b[31m", "\u202egnp.exe", "\u3000", "x" * 255, ":" * 255, ".hidden", "Case", "case", "CASE", "ü:ü"]  # fmt: skip
+         "a\x1b[31m", "\u202egnp.exe", "\u3000", "x" * 255, ":" * 255, ".hidden", "Case", "case", "CASE",
+         "ü:ü"]  # fmt: skip
 UPLOAD = ROOT / "tests" / "workflows" / "rehearsal" / "upload-artifact" / "upload.py"
 
 
