@@ -65,7 +65,7 @@ def printable_json(document: str) -> str:
 
 
 def escape(text: str, longest: int = 300) -> str:
-    """One line on which neither HTML nor Markdown acts, and which mentions nobody on GitHub.
+    """One line on which neither HTML nor Markdown acts, and which mentions no account on GitHub.
 
     A character that would act is a numeric entity; an invisible space follows it where GitHub would act on it even so.
     """

@@ -56,7 +56,7 @@ def test_an_escaped_text_is_one_inert_line_and_loses_nothing_printable(text: str
 @pytest.mark.parametrize(
     "text", ["@team", "é@team", "a/@c", "@own/team", "#1", "own/repo#12", "GH-3", "gh-3", ":tada:", ":+1::-1:"]
 )
-def test_nobody_is_called_by_what_an_agent_has_written(text: str) -> None:
+def test_no_account_is_called_by_what_an_agent_has_written(text: str) -> None:
     """GitHub mentions `&#64;team`, too (github/cmark-gfm#181): mentions are looked for after Markdown."""
     read = "".join(shown_by_markdown(escape(f"see {text} there")))
     assert not _LATER.search(read)
@@ -149,7 +149,7 @@ def test_the_page_stays_below_the_limit_and_counts_what_it_leaves_out() -> None:
 
 
 def test_many_agents_and_many_remarks_stay_below_the_limit_too() -> None:
-    """GitHub shows nothing of a page that is too long, and takes no comment that is: then nobody is told."""
+    """GitHub shows nothing of a page that is too long, and takes no comment that is: then no one is told."""
     records = [make_record(agent=f"agent-{number}", case="parse_logs") for number in range(300)]
     text = render(records, limit=20_000)
     assert len(text.encode()) <= 20_000
