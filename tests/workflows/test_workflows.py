@@ -223,6 +223,19 @@ def test_no_token_is_there_while_anything_of_an_agent_can_live() -> None:
                 assert not _TOKEN.search(str(job.get("env"))), text
 
 
+def test_no_job_that_signs_or_writes_installs_or_builds() -> None:
+    """Every step of such a job can ask for its identity: what is built with must not be among them."""
+    signing = []
+    for path in WORKFLOWS:
+        for name, job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].items():
+            rights = job.get("permissions", {})
+            if "write" in rights.values():
+                signing += [f"{path.stem}/{name}"] if "id-token" in rights else []
+                scripts = " ".join(step.get("run", "") for step in job.get("steps", []))
+                assert not re.search(r"\bpip3? |-m build|\bmake\b|\bnpm ", scripts), f"{path.name}: {name}"
+    assert {"release/attest", "pages/deploy", "leaderboard/site"} == set(signing)
+
+
 @pytest.mark.parametrize("name", ["plan", "provision", "run", "collect", "site", "release", "sweep", "refuse-rerun"])
 def test_the_page_of_the_matrix_names_every_input_and_output(name: str) -> None:
     action = yaml.safe_load((ROOT / ".github" / "actions" / name / "action.yml").read_text(encoding="utf-8"))
