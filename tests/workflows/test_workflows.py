@@ -223,6 +223,19 @@ def test_no_token_is_there_while_anything_of_an_agent_can_live() -> None:
                 assert not _TOKEN.search(str(job.get("env"))), text
 
 
+def test_no_upload_of_records_holds_what_killed_cells_left() -> None:
+    """Artifacts of a public repository are public, and scratch has hidden data of the cases."""
+    found = 0
+    texts = [path.read_text(encoding="utf-8") for path in [*WORKFLOWS, STRANGER, NIGHT]]
+    for text in [*texts, *(text for _, text in documented_workflows())]:
+        steps = [step for job in yaml.safe_load(text)["jobs"].values() for step in job.get("steps", [])]
+        for path in (str(it["with"]["path"]) for it in steps if "/upload-artifact@" in it.get("uses", "")):
+            if "outputs.records }}" in path:
+                found += 1
+                assert re.search(r"^!\$\{\{ steps\.\w+\.outputs\.records \}\}/\*\*/scratch/\*\*$", path, re.M), text
+    assert found > 5
+
+
 def test_no_job_that_signs_or_writes_installs_or_builds() -> None:
     """Every step of such a job can ask for its identity: what is built with must not be among them."""
     signing = []
