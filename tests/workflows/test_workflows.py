@@ -223,6 +223,21 @@ def test_no_token_is_there_while_anything_of_an_agent_can_live() -> None:
                 assert not _TOKEN.search(str(job.get("env"))), text
 
 
+def test_the_page_on_security_names_every_right_that_init_gives() -> None:
+    page = (ROOT / "docs" / "github-security.md").read_text(encoding="utf-8")
+    cells = [[it.strip() for it in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("| ")]
+    told = {row[0]: row[1] for row in cells[1:]}
+    given = {}
+    machines = dict.fromkeys(("sweep", "provision", "release"), "machines")
+    for path in sorted((ROOT / "caller" / "workflows").glob("*.yml")):
+        jobs = yaml.safe_load(re.sub(r"\{\{\w+\}\}", "x", path.read_text(encoding="utf-8")))["jobs"]
+        for name, job in jobs.items():
+            workflow = path.stem.removeprefix("mldb-")
+            row = f"{workflow}: {machines.get(name, name)}"
+            given[row if row in told else workflow] = job["permissions"]
+    assert {row: dict(re.findall(r"`([\w-]+): (\w+)`", said)) for row, said in told.items()} == given
+
+
 def test_no_upload_of_records_holds_what_killed_cells_left() -> None:
     """Artifacts of a public repository are public, and scratch has hidden data of the cases."""
     found = 0
