@@ -72,7 +72,7 @@ def test_a_redirect_to_elsewhere_is_one_line_and_takes_no_token_along(place: str
         def do_GET(self) -> None:
             asked.append(self.path)
             self.send_response(301)
-            self.send_header("Location", place.format(port=self.server.server_address[1], path=self.path))
+            self.send_header("Location", place.format(port=self.connection.getsockname()[1], path=self.path))
             self.end_headers()
 
         def log_message(self, *rest: object) -> None:
