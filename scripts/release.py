@@ -58,6 +58,9 @@ def check(root: Path, version: str) -> None:
         raise ReleaseError(f"CHANGELOG.md has no section {version}")
     if _git(root, "tag", "--list", f"v{version}"):
         raise ReleaseError(f"the tag v{version} exists already")
+    # As for the jobs of an older release that are started again: v1 would go back for all who follow it.
+    if _git(root, "tag", "--list", "v1") and _git(root, "rev-list", "--max-count=1", "v1^", "^HEAD"):
+        raise ReleaseError("v1 is the release of a commit that is not below HEAD: release from the tip of main")
     for path, refs in references(root, "HEAD").items():
         if wrong := [ref for ref in refs if ref != "v1"]:
             raise ReleaseError(f"{path} refers to our own action as @{wrong[0]}; on main it is @v1")

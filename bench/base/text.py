@@ -16,6 +16,17 @@ _ACTIVE = re.compile(
     re.IGNORECASE,
 )
 """What HTML or GitHub's Markdown acts on."""
+_LOOKED_FOR = re.compile(
+    # An address or `agent@commit` mentions nobody, and the number of a workflow run (`gh-12345678901-1`) is no issue's:
+    # these are copied, and should be without an invisible character.
+    r"(?<![a-z0-9])@(?=[a-z0-9])|#(?=\d)|(?<=GH)-(?=\d{1,8}(?!\d))|:(?=[\d_]*[a-z+-][\w+-]*:)",
+    re.IGNORECASE,
+)
+"""Mentions, references and emoji: GitHub looks for them in what Markdown has made, where an entity is a character."""
+_NO_WIDTH = "&#8203;"
+"""A space that is not seen: what stands before it and what stands after it are apart."""
+_NOTE_BYTES = 100
+"""For saying how many lines were left out."""
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 
 
@@ -54,9 +65,17 @@ def printable_json(document: str) -> str:
 
 
 def escape(text: str, longest: int = 300) -> str:
-    """One line on which neither HTML nor Markdown acts: a character that would is a numeric entity."""
+    """One line on which neither HTML nor Markdown acts, and which mentions no account on GitHub.
+
+    A character that would act is a numeric entity; an invisible space follows it where GitHub would act on it even so.
+    """
     line = "".join(char if char.isprintable() else " " for char in text)
-    return _ACTIVE.sub(lambda match: f"&#{ord(match.group())};", _shortened(line, longest))
+    return _ACTIVE.sub(_inert, _shortened(line, longest))
+
+
+def _inert(match: re.Match[str]) -> str:
+    apart = _NO_WIDTH if _LOOKED_FOR.match(match.string, match.start()) else ""
+    return f"&#{ord(match.group())};{apart}"
 
 
 def _shortened(line: str, longest: int) -> str:
@@ -69,6 +88,19 @@ def within(text: str, longest: int) -> str:
         return text
     head = longest // 2
     return f"{text[:head]} … {text[len(text) - (longest - head - 3) :]}"
+
+
+def first_lines(text: str, most: int) -> str:
+    """The first lines of `text` that fit into `most` bytes, and how many do not; a line is never cut."""
+    if len(text.encode()) <= most:
+        return text
+    lines = text.splitlines(keepends=True)
+    left = most - _NOTE_BYTES
+    for number, line in enumerate(lines):
+        left -= len(line.encode())
+        if left < 0:
+            return f"{''.join(lines[:number])}\nLeft out here: {counted(len(lines) - number, 'line')}.\n"
+    return text
 
 
 def counted(number: int, noun: str, several: str = "") -> str:

@@ -82,7 +82,7 @@ def _size_within(path: Path, root: Path) -> int | None:
 
 
 def make_names_portable(root: Path, take_out: Callable[[Path], None]) -> None:
-    """Rename what some system or archive would refuse, or take for another; all of it is harmless already.
+    """Rename what some system or archive would refuse, leave out, or take for another; all of it is harmless already.
 
     One such name would keep the whole folder that it lies in from being uploaded, with all that lies there. A file of
     several names becomes several files: `results collect` refuses it else, since it could be another one's.
@@ -142,6 +142,9 @@ def _chosen(names: Sequence[str]) -> list[str]:
 def portable_name(name: str) -> str:
     """The name itself where every system and archive takes it, else with some characters written as in an address."""
     found = "".join(char if char.isprintable() and char not in _REFUSED else _written(char) for char in name)
+    if found[0] == ".":
+        # actions/upload-artifact leaves hidden files out, and who collects would miss what the record names.
+        found = _written(found[0]) + found[1:]
     if found[-1] in ". ":
         found = found[:-1] + _written(found[-1])
     if _DEVICE.fullmatch(found):

@@ -16,7 +16,7 @@ from pydantic import Field
 from bench.base.errors import EXIT_FAILED
 from bench.cli.action_inputs import KEEP_LOCAL, annotated, own_repository, read_inputs, runner_variable
 from bench.cli.action_shards import BranchInputs, PlanDigest, artifact_of, plan_in, plan_of_rounds, work_folder
-from bench.github import add_summary, annotate_error, annotate_warning, commands_stopped, set_outputs
+from bench.github import add_summary, annotate_error, annotate_warning, commands_stopped, set_outputs, summary_room
 
 if TYPE_CHECKING:
     from bench.cli.results_collect import Report
@@ -91,7 +91,7 @@ def collect_shards() -> None:
     decided = not stored or _decided(file, repository, told.results_branch)
     _set_outputs(result, reports, commits, decided=decided)
     records = [taken.record for report in reports for taken in report.collected.taken]
-    add_summary(render(records, commit=commits[-1] if commits else ""))
+    add_summary(render(records, commit=commits[-1] if commits else "", limit=summary_room()))
     faults = _faults(result, told)
     for fault in faults:
         annotate_error(fault)
@@ -153,10 +153,11 @@ def _checksums(reports: Sequence[Report]) -> str:
 
 def _artifacts_of(document: PlanFile, folder: Path) -> tuple[list[Artifact], list[Refusal]]:
     """The run folders that the shards were to bring, each from the artifact of its own shard; the rest is refused."""
-    from bench.store import Artifact, Refusal
+    from bench.store import Artifact, Caps, Refusal
 
     artifacts: list[Artifact] = []
     refused: list[Refusal] = []
+    most = Caps().lines
     wanted = {
         artifact_of(document, shard.id): {f"{part.run}-{shard.id}" for part in shard.parts} for shard in document.shards
     }
@@ -165,11 +166,13 @@ def _artifacts_of(document: PlanFile, folder: Path) -> tuple[list[Artifact], lis
         if parts is None or path.is_symlink() or not path.is_dir():
             refused.append(Refusal(path.name, "is not the artifact of a planned shard"))
             continue
-        for part in sorted(path.iterdir()):
-            if part.name in parts and part.is_dir() and not part.is_symlink():
-                artifacts.append(Artifact(part.name, part))
-            else:
-                refused.append(Refusal(f"{path.name}/{part.name}", "was given to another job, or to none"))
+        own = [part for part in (path / name for name in sorted(parts)) if part.is_dir() and not part.is_symlink()]
+        artifacts += [Artifact(part.name, part) for part in own]
+        foreign = sorted({part.name for part in path.iterdir()} - {part.name for part in own})
+        refused += [Refusal(f"{path.name}/{name}", "was given to another job, or to none") for name in foreign[:most]]
+        if len(foreign) > most:
+            more = f"{len(foreign) - most:,} more"
+            refused.append(Refusal(path.name, f"holds {more} that were given to another job, or to none"))
     return artifacts, refused
 
 

@@ -29,7 +29,8 @@ _REFUSED = "refused"
 _MILDEST_FIRST = ("success", "neutral", "failure")
 
 
-WORKFLOWS = ".github/workflows"
+_DECISIVE = (".github/workflows", ".github/actions")
+"""Where the workflows of a repository are, and by custom the actions of its own that they call."""
 
 
 _ARCHIVE_BYTES = 256 << 20
@@ -219,10 +220,10 @@ def _unproven(clone: Path, shared: str, pull: Pull, others: Sequence[Pull]) -> l
     from bench.runs import changed_paths
 
     notes = []
-    if changed := changed_paths(clone, shared, pull.head.sha, WORKFLOWS):
+    if changed := changed_paths(clone, shared, pull.head.sha, *_DECISIVE):
         notes.append(f"not proven: this pull request changes {', '.join(changed[:5])}, which decide what ran")
     for other in others:
-        if changed := changed_paths(clone, pull.base.sha, other.base.sha, WORKFLOWS):
+        if changed := changed_paths(clone, pull.base.sha, other.base.sha, *_DECISIVE):
             where = f"{printable(other.base.ref)}, the base of #{other.number} with the same head"
             notes.append(f"not proven: {', '.join(changed[:5])} differ in {where}, and may have decided what ran")
     return notes

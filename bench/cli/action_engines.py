@@ -99,7 +99,8 @@ def _launch(
             remedy="say how many USD the machines of this run may cost together",
         )
     settings = told.settings()
-    engine, run = _engine(told, settings, work_of(document, plan_in(told.plan))), _this_run(told)
+    engine = _engine(told, settings, work_of(document, plan_in(told.plan, told.plan_digest)))
+    run = _this_run(told)
     demands = _demands(document, settings.max_hours)
     quotes: list[Quote] = []
     # GitHub ends a cancelled job with SIGINT, then SIGTERM, then by force: in between, machines are released.

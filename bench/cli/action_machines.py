@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import re
@@ -144,7 +145,7 @@ def _deployed(base_url: str, branch: str, own: str) -> str:
         with urllib.request.urlopen(address, timeout=20) as answer:  # noqa: S310  the scheme was checked
             found = json.loads(answer.read(_ABOUT_BYTES))["built_from"]
         commit = str(found["commit"]) if found["branch"] == branch else ""
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, RecursionError):
         click.echo(f"no site of this program is known to be deployed at {base_url}")
         return ""
     return commit if _COMMIT.fullmatch(commit) else ""

@@ -50,11 +50,12 @@ def plan_digest(plan: Path) -> str:
     return sha256_bytes("\n".join(parts).encode()).removeprefix("sha256:")
 
 
-def plan_in(path: Path, digest: str = "") -> Path:
+def plan_in(path: Path, digest: str) -> Path:
     """plan.json at `path`, or in the folder that its artifact made.
 
     digest: what the job that planned has told. Every job of a workflow run can upload an artifact of any name, so that
-    the name alone, which says of several attempts at planning the last, is its word. Raises `UserError`.
+    the name alone, which says of several attempts at planning the last, is its word; it is taken where `digest` is
+    empty. Raises `UserError`.
     """
     if digest:
         return _plan_of(path, digest)

@@ -25,6 +25,8 @@ EXIT_GIVEN_UP = 3
 """Other writers were faster, or the network failed, for too long; the bundle is kept."""
 _LISTED = 200
 """Lines of the job's summary."""
+_LISTED_BYTES = 200_000
+"""Of these lines in all: names that others chose leave room there for what the run has found."""
 
 
 class Report:
@@ -107,17 +109,16 @@ def stored_line(done: Appended, branch: str) -> str:
 def _add_summary(reports: Sequence[Report]) -> None:
     if not os.environ.get("GITHUB_STEP_SUMMARY"):
         return
-    from bench.base.text import escape
+    from bench.base.text import escape, first_lines
     from bench.github import add_summary
 
-    lines = ["## Collected", ""]
+    parts = ["## Collected\n"]
     for report in reports:
-        lines += [escape(report.headline(), 500), ""]
-        lines += [f"- warning: {escape(it, 700)}" for it in report.warnings]
+        lines = [f"- warning: {escape(it, 700)}" for it in report.warnings]
         lines += [f"- refused: {escape(str(refusal), 700)}" for refusal in report.refused[:_LISTED]]
         lines += [f"- missing: {escape(cell, 200)}" for cell in report.collected.missing[:_LISTED]]
-        lines.append("")
-    add_summary("\n".join(lines))
+        parts += [f"{escape(report.headline(), 500)}\n", first_lines("\n".join(lines), _LISTED_BYTES // len(reports))]
+    add_summary("\n".join([*parts, ""]))
 
 
 @dataclass(frozen=True)

@@ -141,9 +141,10 @@ def file_issues(
     """Bring the issues of `repository` up to date; what was done. token: None for that of the environment."""
     from bench.github import keep_issues
 
+    where = "input `token`" if token is not None else "GITHUB_TOKEN"
     token = os.environ.get("GITHUB_TOKEN", "") if token is None else token
     if not token:
-        raise UserError("is not set", where="GITHUB_TOKEN", remedy="give the step a token with `issues: write`")
+        raise UserError("is not set", where=where, remedy="give the step a token with `issues: write`")
     api = os.environ.get("GITHUB_API_URL") or "https://api.github.com"
     watched: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for it in found:

@@ -30,6 +30,13 @@ if TYPE_CHECKING:
     )
     from bench.github.rest import API, GitHubApi, open_api
     from bench.github.runners import AppKey, Runners, open_runners
-    from bench.github.workflow import add_summary, annotate_error, annotate_warning, commands_stopped, set_outputs
+    from bench.github.workflow import (
+        add_summary,
+        annotate_error,
+        annotate_warning,
+        commands_stopped,
+        set_outputs,
+        summary_room,
+    )
 else:
     __getattr__ = lazy_face(__name__)

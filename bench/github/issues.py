@@ -13,8 +13,12 @@ from datetime import datetime, timedelta
 
 from pydantic import Field
 
+from bench.base.text import first_lines, printable
 from bench.github.rest import API, Answer, GitHubApi, open_api
 
+_BODY_BYTES = 65_536
+_TITLE_CHARACTERS = 256
+"""What GitHub takes of an issue; it counts the characters of a body, of which there are never more than bytes."""
 LABEL = "benchmark-regression"
 _MARKER = re.compile(r"<!-- ml-dev-bench:drop (\{[^\n]*\}) -->")
 _SAME_DROP = timedelta(days=7)
@@ -41,13 +45,19 @@ class Notice:
     def key(self) -> Key:
         return self.agent, self.suite
 
+    @property
+    def heading(self) -> str:
+        """The title as GitHub takes it."""
+        return printable(self.title, _TITLE_CHARACTERS)
+
     def marked(self) -> str:
         """The body with the line by which the issue is found again."""
         about = {"agent": self.agent, "suite": self.suite, "since": self.since, "recovered_at": self.recovered_at}
         facts = json.dumps(about, sort_keys=True)
         # `-->` in a value would end the HTML comment.
         hidden = facts.replace("<", "\\u003c").replace(">", "\\u003e").replace("--", "-\\u002d")
-        return f"{self.body}\n\n<!-- ml-dev-bench:drop {hidden} -->\n"
+        marker = f"\n\n<!-- ml-dev-bench:drop {hidden} -->\n"
+        return first_lines(self.body, _BODY_BYTES - len(marker.encode())) + marker
 
 
 class Author(Answer):
@@ -134,9 +144,9 @@ def _keep(github: GitHubApi, notices: dict[Key, Notice], watched: Mapping[Key, M
             done.append(f"left #{accepted[-1].issue.number} closed: this drop was accepted")
         else:
             _ensure_label(github)
-            asked = {"title": notice.title, "body": notice.marked(), "labels": [LABEL]}
+            asked = {"title": notice.heading, "body": notice.marked(), "labels": [LABEL]}
             made = github.send("POST", Issue, "/issues", asked)
-            done.append(f"opened #{made.number}: {notice.title}")
+            done.append(f"opened #{made.number}: {notice.heading}")
     return done
 
 
@@ -150,7 +160,7 @@ def _known(github: GitHubApi) -> Iterable[Known]:
             facts = json.loads(found[1])
             back = {str(series): float(level) for series, level in facts["recovered_at"].items()}
             yield Known(issue, (str(facts["agent"]), str(facts["suite"])), str(facts["since"]), back)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             continue  # the marker was edited by hand: the issue is no longer ours
 
 
@@ -169,10 +179,10 @@ def _recover(github: GitHubApi, open_now: Iterable[Known], now: Mapping[str, flo
 
 
 def _update(github: GitHubApi, issue: Issue, notice: Notice) -> list[str]:
-    if issue.title == notice.title and (issue.body or "").replace("\r\n", "\n").rstrip() == notice.marked().rstrip():
+    if issue.title == notice.heading and (issue.body or "").replace("\r\n", "\n").rstrip() == notice.marked().rstrip():
         return []
-    _edit(github, issue, title=notice.title, body=notice.marked())
-    return [f"updated #{issue.number}: {notice.title}"]
+    _edit(github, issue, title=notice.heading, body=notice.marked())
+    return [f"updated #{issue.number}: {notice.heading}"]
 
 
 def _edit(github: GitHubApi, issue: Issue, **changes: str) -> None:

@@ -144,7 +144,7 @@ class GitHubApi:
             raise GitHubError(error.status, said, where=self.repository, remedy=self._remedy) from None
         except requests.RequestException as error:
             raise self._unreachable(error) from None
-        except (ValueError, TypeError, AttributeError, LookupError, AssertionError, RecursionError) as error:
+        except (ValueError, TypeError, AttributeError, LookupError, AssertionError, RuntimeError) as error:
             # PyGithub expects JSON, and a redirect to where the repository has moved, to be whole.
             raise self._unexpected(path, f"{type(error).__name__} on reading it") from None
 

@@ -11,6 +11,10 @@ from pathlib import Path
 import click
 
 from bench.base.errors import UserError
+from bench.base.text import first_lines
+
+_SUMMARY_BYTES = (1 << 20) - 4096
+"""Of a step, with some for the notes about what was left out."""
 
 
 def annotate_error(message: str) -> None:
@@ -43,9 +47,15 @@ def set_outputs(outputs: Mapping[str, str]) -> None:
     _append("GITHUB_OUTPUT", "".join(f"{name}={value}\n" for name, value in outputs.items()))
 
 
+def summary_room() -> int:
+    """How many bytes of Markdown GitHub still shows below this step: of more than 1 MiB in all it shows nothing."""
+    file = Path(os.environ.get("GITHUB_STEP_SUMMARY") or os.devnull)
+    return max(_SUMMARY_BYTES - (file.stat().st_size if file.is_file() else 0), 0)
+
+
 def add_summary(text: str) -> None:
-    """Markdown below the job's page."""
-    _append("GITHUB_STEP_SUMMARY", text)
+    """Markdown below the job's page; the lines for which there is no room are left out, and counted."""
+    _append("GITHUB_STEP_SUMMARY", first_lines(text, summary_room()))
 
 
 def _append(variable: str, text: str) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from bench.base.text import counted, escape
+from bench.base.text import counted, escape, first_lines
 from bench.formats.verdict import reached_text
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ def render(records: Sequence[Record], *, commit: str = "", limit: int = MAX_BYTE
         "| agent | model | case | trial | verdict | score | ended | seconds | findings |",
         "|---|---|---|--:|---|--:|---|--:|---|",
     ]
-    text = "\n".join(head) + "\n"
+    # Agents and looks may be many, too: a page over the limit is not shown at all.
+    text = first_lines("\n".join(head) + "\n", limit // 2)
     # 400 bytes for the notes about what was left out.
     budget = limit - len(text.encode()) - 400
     rows, left_out = _fitting((_cell_row(record) for record in records), budget)
@@ -59,7 +60,7 @@ def render_gate(verdict: str, records: Sequence[Record], notes: Sequence[str], l
     state = sequential_state(records)
     lines = [*notes, *(sequential_lines(state) if state is not None else [])]
     head = [f"### ML-Dev-Bench gate: {escape(verdict)}", "", *(f"- {escape(line, 1000)}" for line in lines), ""]
-    text = "\n".join(head) + "\n"
+    text = first_lines("\n".join(head) + "\n", limit // 2)
     if not records:
         return text
     opening = (

@@ -183,9 +183,9 @@ def require_current_rules(repository: Path, shared: str, base: str, folder: str)
         )
 
 
-def changed_paths(repository: Path, base: str, head: str, folder: str) -> list[str]:
-    """Files below `folder` that differ between two commits."""
-    return git(repository, "diff", "--name-only", "--no-renames", base, head, "--", folder).splitlines()
+def changed_paths(repository: Path, base: str, head: str, *folders: str) -> list[str]:
+    """Files below `folders` that differ between two commits."""
+    return git(repository, "diff", "--name-only", "--no-renames", base, head, "--", *folders).splitlines()
 
 
 def agreed_plan(own: RunPlan, claimed: RunPlan, started: str, ended: str) -> RunPlan:

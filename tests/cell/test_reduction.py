@@ -17,7 +17,8 @@ from tests.helpers.cells import ROOT, make_agent, make_case, make_cell, make_con
 from tests.helpers.github_rest.actions import archived
 
 WORST = ["12:00.log", 'a"b', "a<b>c", "a|b", "a*?", "a\nb", "a\rb", "a\\..\\b", "C:x", "end.", "end ", "con", "Aux.txt",
-         "a\x1b[31m", "\u202egnp.exe", "\u3000", "x" * 255, ":" * 255, "Case", "case", "CASE", "ü:ü"]  # fmt: skip
+         "a\x1b[31m", "\u202egnp.exe", "\u3000", "x" * 255, ":" * 255, ".hidden", "Case", "case", "CASE",
+         "ü:ü"]  # fmt: skip
 UPLOAD = ROOT / "tests" / "workflows" / "rehearsal" / "upload-artifact" / "upload.py"
 
 
@@ -36,7 +37,8 @@ def uploaded(folder: Path, store: Path) -> subprocess.CompletedProcess[str]:
     ("name", "expected"),
     [
         ("usage.json", "usage.json"),
-        (".hidden", ".hidden"),
+        (".hidden", "%2Ehidden"),
+        ("...", "%2E.%2E"),
         ("100%.log", "100%.log"),
         ("two words ü (1).txt", "two words ü (1).txt"),
         ("constant.py", "constant.py"),
@@ -89,7 +91,7 @@ def test_no_name_of_an_agents_keeps_a_run_from_its_upload(tmp_path: Path, plain:
     """Such an upload is one of all cells of a shard: a name that it refuses would cost them all their records."""
     script = (
         f"import os\nprint(os.environ['BENCH_OUT_DIR'])\nos.chdir(os.environ[{place!r}])\n"
-        f"for at in ['', ':\\n/', 'a\\\\b/', 'x/' * 40]:\n    for name in {WORST!r}:\n"
+        f"for at in ['', '.cache/', ':\\n/', 'a\\\\b/', 'x/' * 40]:\n    for name in {WORST!r}:\n"
         "        os.makedirs(at or '.', exist_ok=True); open(at + name, 'w').write(name)\n"
     )
     context = make_context(tmp_path, plain, keep_workspaces=True)
@@ -102,7 +104,12 @@ def test_no_name_of_an_agents_keeps_a_run_from_its_upload(tmp_path: Path, plain:
     assert (done.returncode, done.stderr) == (0, "")
     artifact = tmp_path / "store" / "1" / "shard"
     kept = {"BENCH_OUT_DIR": "out", "BENCH_WORKSPACE": "workspace"}[place]
+    # actions/upload-artifact leaves hidden files out, and `collect` would miss what the record names.
+    named = {it.place for it in record.artifacts}
+    assert {it for it in named if not (artifact / it).is_file()} == set()
+    assert any("%2Ehidden" in it for it in named) or place == "BENCH_WORKSPACE"
     names = names_below(artifact / "traces" / cell.slug / kept)
+    assert {"%2Ehidden", "%2Ecache/%2Ehidden"} <= set(names)
     assert {"12%3A00.log", "%63on", "CASE", "Case~2", "case~3", "a%5C..%5Cb"} <= set(names)
     assert len({name.casefold() for name in names}) == len(names)
     unpack_artifact(archived(artifact), tmp_path / "unpacked", Caps())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,6 +89,22 @@ def test_an_agent_that_is_there_is_kept_and_names_the_keys(repository: Path) -> 
         "TOGETHERAI_API_KEY": "${{ secrets.TOGETHERAI_API_KEY }}",
     }
     assert "path: agents/cassettes/smoke/" in (repository / ".github/workflows/mldb-record.yml").read_text()
+
+
+def test_only_what_the_gateway_has_recorded_is_gathered(repository: Path, tmp_path: Path) -> None:
+    """A smoke that replays what an agent has written beside its notes would prove what that agent likes."""
+    init(repository)
+    record = yaml.safe_load((repository / ".github/workflows/mldb-record.yml").read_text())
+    (script,) = (step["run"] for step in record["jobs"]["record"]["steps"] if step.get("name", "").startswith("Gather"))
+    for place in ("cell/cassettes", "cell/out/cassettes", "a_cell/out/cassettes", "cell/out/x/cassettes/cassettes"):
+        folder = tmp_path / "records" / "traces" / place
+        folder.mkdir(parents=True)
+        for name in ("hello_world", *(["planted"] if "out" in place else [])):
+            (folder / f"{name}.yaml").write_text(place)
+    told = {"PATH": os.environ["PATH"], "RECORDS": str(tmp_path / "records")}
+    subprocess.run(["bash", "-e", "-o", "pipefail", "-c", script], cwd=tmp_path, env=told, check=True)
+    found = {path.name: path.read_text() for path in (tmp_path / "recorded").iterdir()}
+    assert found == {"hello_world.yaml": "cell/cassettes"}
 
 
 def test_drift_is_shown_and_repaired(repository: Path) -> None:

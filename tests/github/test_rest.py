@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.server
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -59,6 +61,37 @@ def test_an_answer_of_another_shape_is_one_line(hub: Service, body: bytes) -> No
         keep_issues("owner/agents", [notice], {("react", "mini"): {}}, TOKEN, api=hub.api, pause_s=0)
     assert str(caught.value).startswith("owner/agents: an answer that is not as GitHub's documentation says, to /")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("place", ["https://127.0.0.1:{port}/x", "http://localhost:{port}/x", "{path}"])
+def test_a_redirect_to_elsewhere_is_one_line_and_takes_no_token_along(place: str) -> None:
+    """A server of GitHub Enterprise named by http sends everyone to https; the last is a loop."""
+    asked: list[str] = []
+
+    class Elsewhere(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(301)
+            self.send_header("Location", place.format(port=self.connection.getsockname()[1], path=self.path))
+            self.end_headers()
+
+        def log_message(self, *rest: object) -> None:
+            del rest
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        address = f"http://127.0.0.1:{server.server_address[1]}"
+        try:
+            with (
+                open_api("owner/agents", TOKEN, api=address, pause_s=0) as opened,
+                pytest.raises(UserError, match="not as GitHub's documentation says, to /issues/1: RuntimeError"),
+            ):
+                opened.get(Issue, "/issues/1")
+        finally:
+            server.shutdown()
+            thread.join()
+    assert asked == ["/repos/owner/agents/issues/1"]
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH"])

@@ -8,15 +8,23 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import boto3
 import pytest
 import yaml
+from moto.server import ThreadedMotoServer
 
+from bench.cli.action_shards import plan_digest
+from bench.machines.batch.shard_place import unpack_inputs
 from tests.helpers.aws import Cloud, cloud, tags_of
+from tests.helpers.aws_batch import REGION, make_stack, waiting_jobs
 from tests.helpers.github_rest import TOKEN, Service, github_rest
 from tests.helpers.machines import options_for, sky_options
 from tests.helpers.skypilot import Pilot, skypilot
@@ -173,6 +181,47 @@ def test_a_runner_that_is_too_old_for_github_is_refused_before_a_plan_is_made(
     done = runner.step("plan", 2, **{f"MLDB_{name}": value for name, value in told.items()})
     old = f"{engine}: the runner in the image was released {age} days ago"
     assert (old if age > 30 else "nowhere.yaml") in errors(done)[0]
+
+
+@pytest.mark.slow
+def test_machines_get_the_plan_that_was_told_and_not_one_of_another_job(
+    plan: StepRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs of mode `shard` run what provision packs, with the keys of the job definition."""
+    honest = plan.folder / "temp" / "ml-dev-bench" / "plan" / "plan.json"
+    for name, text in (("1", honest.read_text()), ("9", honest.read_text().replace("greeter/", "rival/"))):
+        (tmp_path / f"mldb-plan-99-{name}").mkdir()
+        (tmp_path / f"mldb-plan-99-{name}" / "plan.json").write_text(text)
+    with batch_server(monkeypatch) as settings:
+        (plan.workspace / "batch.yaml").write_text(yaml.safe_dump({"max_hours": 2, **settings}))
+        told = {"ENGINE": "batch", "MACHINES": "batch.yaml", "BUDGET_USD": "20"}
+        told |= {"PLAN": str(tmp_path), "PLAN_DIGEST": plan_digest(honest)}
+        plan.step("provision", **{f"MLDB_{name}": value for name, value in told.items()})
+        s3 = boto3.client("s3", region_name=REGION)
+        listed = s3.list_objects_v2(Bucket="mldb-bundles")["Contents"]
+        inputs = [s3.get_object(Bucket="mldb-bundles", Key=it["Key"])["Body"].read() for it in listed]
+    assert len(inputs) == 2
+    for number, packed in enumerate(inputs):
+        unpack_inputs(packed, tmp_path / f"machine-{number}")
+        assert (tmp_path / f"machine-{number}" / "plan.json").read_bytes() == honest.read_bytes()
+
+
+@contextmanager
+def batch_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """AWS Batch over HTTP, and the machines file for its stack."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    address = f"http://127.0.0.1:{server.get_host_and_port()[1]}"
+    told = {"AWS_ENDPOINT_URL": address, "AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+    try:
+        # moto keeps what an earlier server was told.
+        urllib.request.urlopen(urllib.request.Request(f"{address}/moto-api/reset", method="POST")).close()
+        with waiting_jobs(monkeypatch):
+            yield make_stack(Mode="shard").settings
+    finally:
+        server.stop()
 
 
 @pytest.fixture

@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from bench.base.text import escape
-from bench.report.markdown import MAX_BYTES, render
+from bench.report.markdown import MAX_BYTES, render, render_gate
 from tests.helpers.records import make_check, make_night, make_note, make_record
 
 PLANTED = "<script>alert(1)</script> | [x](https://evil.example) **b** `c` @team\n# title\n::error::no"
 
 
 _ACTIVE = st.text(alphabet="ab1_*`[]()<>&|~#:;.-+=!\\/@$ \nw\t\u00e9\"'", max_size=40)
+_LATER = re.compile(r"(?<![a-z0-9])@[a-z0-9]|#\d|GH-\d{1,8}(?!\d)|:[\d_]*[a-z+-][\w+-]*:", re.IGNORECASE)
+"""What GitHub looks for in the text that Markdown leaves, where an entity is its character again."""
 _SEEN = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 
 
@@ -40,13 +42,30 @@ def test_an_escaped_text_is_one_inert_line_and_loses_nothing_printable(text: str
     shown = escape(text, longest=10_000)
     assert "\n" not in shown
     plain = "".join(char if char.isprintable() else " " for char in text)
-    assert html.unescape(shown) == plain
+    assert html.unescape(shown).replace("\u200b", "") == plain
     if plain.strip():
-        assert "".join(shown_by_markdown(shown)).strip() == plain.strip()
+        read = "".join(shown_by_markdown(shown))
+        assert read.replace("\u200b", "").strip() == plain.strip()
+        assert not _LATER.search(read)
     # What GitHub acts on beyond CommonMark: tables, mentions, emoji, addresses, references, formulas.
     outside = re.sub(r"&#\d+;", " ", shown)
     assert not re.search(r"[|@<>]|:\S|www\.|#\w|GH-\d|\$(?!\d)", outside, re.IGNORECASE)
     assert not re.match("::|##", shown)
+
+
+@pytest.mark.parametrize(
+    "text", ["@team", "é@team", "a/@c", "@own/team", "#1", "own/repo#12", "GH-3", "gh-3", ":tada:", ":+1::-1:"]
+)
+def test_no_account_is_called_by_what_an_agent_has_written(text: str) -> None:
+    """GitHub mentions `&#64;team`, too (github/cmark-gfm#181): mentions are looked for after Markdown."""
+    read = "".join(shown_by_markdown(escape(f"see {text} there")))
+    assert not _LATER.search(read)
+    assert read.replace("\u200b", "") == f"see {text} there"
+
+
+@pytest.mark.parametrize("text", ["gh-12345678901-1-nightly", "agent:react@0123abc", "a.b@example.org", "12:30:14"])
+def test_what_is_copied_from_a_page_has_no_invisible_character(text: str) -> None:
+    assert "".join(shown_by_markdown(escape(text))) == text
 
 
 @pytest.mark.parametrize(
@@ -127,6 +146,18 @@ def test_the_page_stays_below_the_limit_and_counts_what_it_leaves_out() -> None:
     small = render(records, limit=20_000)
     assert len(small.encode()) <= 20_000
     assert re.search(r"^\d+ more cells are in the records\.$", small, re.MULTILINE)
+
+
+def test_many_agents_and_many_remarks_stay_below_the_limit_too() -> None:
+    """GitHub shows nothing of a page that is too long, and takes no comment that is: then no one is told."""
+    records = [make_record(agent=f"agent-{number}", case="parse_logs") for number in range(300)]
+    text = render(records, limit=20_000)
+    assert len(text.encode()) <= 20_000
+    assert "**300 of 300** graded cells succeeded" in text and "| agent-0 | " in text
+    gate = render_gate("regression", [], [f"not proven: {'@' * 1000}" for _ in range(50)], 59_000)
+    assert len(gate.encode()) <= 59_000
+    assert gate.startswith("### ML-Dev-Bench gate: regression\n")
+    assert re.search(r"^Left out here: \d+ lines\.$", gate, re.MULTILINE)
 
 
 def test_a_whole_night_renders() -> None:

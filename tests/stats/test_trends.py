@@ -463,6 +463,23 @@ def test_hostile_names_cannot_leave_the_marker_or_the_table(github: Service) -> 
     assert "evil|" not in made.body
 
 
+def test_a_drop_of_very_many_series_is_told_within_what_github_takes(github: Service) -> None:
+    """What GitHub refuses for its length is told to nobody: who writes results could keep any drop silent."""
+    many = "\n".join(f"- model {number}: {'é' * 1000}" for number in range(200))
+    long = Notice("react", "mini", "2026-11-20T02:00:00Z", "react: " + "t" * 500, many, {SERIES: 0.55})
+    (said,) = keep(github, long)
+    assert said.startswith("opened #1: react: ttt")
+    body = github.hub.issues[0]["body"]
+    assert "- model 0: " in body and re.search(r"^Left out here: \d+ lines\.$", body, re.MULTILINE)
+    assert keep(github, long) == [], "it is found again, and nothing has changed"
+
+
+@pytest.mark.parametrize("level", ["1" + "0" * 400, "[" * 20_000])
+def test_a_marker_that_was_edited_into_nonsense_is_not_ours(github: Service, level: str) -> None:
+    github.hub.open_issue("edited", notice().marked().replace("0.55", level), [LABEL])
+    assert keep(github, notice()) == ["opened #2: react: success fell"]
+
+
 def test_what_github_refuses_is_one_line(github: Service) -> None:
     with pytest.raises(UserError, match="GitHub answered 401 Bad credentials"):
         keep_issues(REPOSITORY, [], {("react", "mini"): {}}, "wrong", api=github.api, pause_s=0)

@@ -203,6 +203,17 @@ def test_a_shard_brings_its_own_cells_and_no_others(night: Night) -> None:
 
 
 @pytest.mark.slow
+def test_very_many_foreign_files_are_counted_and_not_listed(night: Night) -> None:
+    """One shard's names would bury in log and summary what is said of all others."""
+    for number in range(3000):
+        (night.artifacts / "gh-99-1-nightly-box-001" / f"{number:04}{'@' * 200}").touch()
+    done = night.runner.step("collect", 1, **night.facts())
+    refused = [line for line in done.stderr.splitlines() if line.startswith("refused: ")]
+    assert len(refused) == 21 and "holds 2,980 more that were given to another job, or to none" in refused[-1]
+    assert len(night.stored()) == 2
+
+
+@pytest.mark.slow
 def test_a_job_cannot_bring_a_plan_of_its_own(night: Night, ran: Path, tmp_path: Path) -> None:
     """Any job can upload an artifact under the name of a later attempt at planning."""
     plans = shutil.copytree(ran / "plan", tmp_path / "plan")

@@ -77,6 +77,20 @@ def test_a_version_is_released_once(main: Path) -> None:
         check(main, "1.2")
 
 
+def test_v1_never_goes_back(main: Path) -> None:
+    """The jobs of an older release that failed can be started again: callers of v1 would get what was mended since."""
+    git(main, "tag", "v1", make_commit(main, "1.2.3"))
+    check(main, "1.2.3")
+    write_files(main, {"README.md": "newer\n"})
+    git(main, "add", "--all")
+    git(main, "commit", "--quiet", "--message=Newer")
+    check(main, "1.2.3")
+    git(main, "tag", "--force", "v1", make_commit(main, "1.2.3"))
+    git(main, "reset", "--quiet", "--hard", "HEAD^")
+    with pytest.raises(ReleaseError, match="v1 is the release of a commit that is not below HEAD"):
+        check(main, "1.2.3")
+
+
 def test_a_commit_with_another_pin_or_with_more_is_not_the_release(main: Path) -> None:
     commit = make_commit(main, "1.2.3")
     for file, text in (("README.md", "more\n"), (".github/workflows/matrix.yml", pin(MATRIX, f"{'b' * 40} # v1.2.3"))):

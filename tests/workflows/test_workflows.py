@@ -223,6 +223,47 @@ def test_no_token_is_there_while_anything_of_an_agent_can_live() -> None:
                 assert not _TOKEN.search(str(job.get("env"))), text
 
 
+def test_the_page_on_security_names_every_right_that_init_gives() -> None:
+    page = (ROOT / "docs" / "github-security.md").read_text(encoding="utf-8")
+    cells = [[it.strip() for it in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("| ")]
+    told = {row[0]: row[1] for row in cells[1:]}
+    given = {}
+    machines = dict.fromkeys(("sweep", "provision", "release"), "machines")
+    for path in sorted((ROOT / "caller" / "workflows").glob("*.yml")):
+        jobs = yaml.safe_load(re.sub(r"\{\{\w+\}\}", "x", path.read_text(encoding="utf-8")))["jobs"]
+        for name, job in jobs.items():
+            workflow = path.stem.removeprefix("mldb-")
+            row = f"{workflow}: {machines.get(name, name)}"
+            given[row if row in told else workflow] = job["permissions"]
+    assert {row: dict(re.findall(r"`([\w-]+): (\w+)`", said)) for row, said in told.items()} == given
+
+
+def test_no_upload_of_records_holds_what_killed_cells_left() -> None:
+    """Artifacts of a public repository are public, and scratch has hidden data of the cases."""
+    found = 0
+    texts = [path.read_text(encoding="utf-8") for path in [*WORKFLOWS, STRANGER, NIGHT]]
+    for text in [*texts, *(text for _, text in documented_workflows())]:
+        steps = [step for job in yaml.safe_load(text)["jobs"].values() for step in job.get("steps", [])]
+        for path in (str(it["with"]["path"]) for it in steps if "/upload-artifact@" in it.get("uses", "")):
+            if "outputs.records }}" in path:
+                found += 1
+                assert re.search(r"^!\$\{\{ steps\.\w+\.outputs\.records \}\}/\*\*/scratch/\*\*$", path, re.M), text
+    assert found > 5
+
+
+def test_no_job_that_signs_or_writes_installs_or_builds() -> None:
+    """Every step of such a job can ask for its identity: what is built with must not be among them."""
+    signing = []
+    for path in WORKFLOWS:
+        for name, job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].items():
+            rights = job.get("permissions", {})
+            if "write" in rights.values():
+                signing += [f"{path.stem}/{name}"] if "id-token" in rights else []
+                scripts = " ".join(step.get("run", "") for step in job.get("steps", []))
+                assert not re.search(r"\bpip3? |-m build|\bmake\b|\bnpm ", scripts), f"{path.name}: {name}"
+    assert {"release/attest", "pages/deploy", "leaderboard/site"} == set(signing)
+
+
 @pytest.mark.parametrize("name", ["plan", "provision", "run", "collect", "site", "release", "sweep", "refuse-rerun"])
 def test_the_page_of_the_matrix_names_every_input_and_output(name: str) -> None:
     action = yaml.safe_load((ROOT / ".github" / "actions" / name / "action.yml").read_text(encoding="utf-8"))

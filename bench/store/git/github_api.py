@@ -218,7 +218,7 @@ def _faults(repository: Repository) -> Iterator[None]:
         raise _fault(error, repository) from None
     except requests.RequestException as error:
         raise TryAgain(f"{type(error).__name__}: {without_secrets(str(error))}") from None
-    except (ValueError, TypeError, AttributeError, LookupError, AssertionError, RecursionError) as error:
+    except (ValueError, TypeError, AttributeError, LookupError, AssertionError, RuntimeError) as error:
         raise _unexpected(error) from None
 
 

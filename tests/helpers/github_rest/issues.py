@@ -129,11 +129,13 @@ class Issues:
     def _open(self, request: Request) -> Answer:
         required(request.body, "title")
         body = request.body
+        _check_lengths(body)
         return Answer(201, self.open_issue(body["title"], body.get("body") or "", body.get("labels", [])))
 
     def _edit(self, request: Request, number: str) -> Answer:
         issue = self._issue(number)
         known = {"title", "body", "state", "state_reason"}
+        _check_lengths(request.body)
         issue.update({name: value for name, value in request.body.items() if name in known})
         return Answer(200, issue)
 
@@ -144,12 +146,12 @@ class Issues:
     def _new_comment(self, request: Request, number: str) -> Answer:
         required(request.body, "body")
         issue = self._issue(number)
-        if len(request.body["body"]) > 65_536:
-            raise Refused(422, "Validation Failed: body is too long (maximum is 65536 characters)")
+        _check_lengths(request.body)
         return Answer(201, self.comment(issue["number"], request.body["body"], self.actor))
 
     def _edit_comment(self, request: Request, number: str) -> Answer:
         required(request.body, "body")
+        _check_lengths(request.body)
         found = self._comment(number)
         if found["user"]["login"] != self.actor and self.actor == BOT:
             raise Refused(403, "Resource not accessible by integration")
@@ -176,3 +178,9 @@ class Issues:
         if int(number) not in self.pulls:
             raise Refused(404, "Not Found")
         return Answer(200, self.pulls[int(number)])
+
+
+def _check_lengths(body: Json) -> None:
+    for name, most in (("title", 256), ("body", 65_536)):
+        if len(body.get(name) or "") > most:
+            raise Refused(422, f"Validation Failed: {name} is too long (maximum is {most} characters)")
