@@ -5,6 +5,7 @@ from the data it is given. The baseline is a logistic regression on the starter'
 both are measured on the same rows, so that their luck is shared.
 """
 
+import re
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from bench.judge import Labels, check, once, run_command, submission
 BAR, STRONG = 0.05, 0.10  # above the baseline, as a share of it; the best known answer is 12 % above
 SAME = 0.92  # two unseeded forests agree on 96 % of the passengers, a forest and a regression on 90 %
 SEEDED = 0.97  # unlike models agree on 95 % at most; the order of sums, on another machine, turns hardly any answer
+KEPT = 0.25  # of the answers, where every label is turned round: a learner keeps hardly any, a table all
 FRESH_TRAIN, FRESH_TEST = 6000, 6000
 RUN_S = 60
 
@@ -66,22 +68,30 @@ def program_learns_on_another_ship(ws: Any) -> None:
 
 @check(weight=10, required=True)
 def submission_is_the_programs(ws: Any) -> None:
-    """train.py, run once more on the files it was given, gives the same answers, but for the luck of a draw."""
+    """train.py gives the same answers again, but for the luck of a draw; the other ones where the labels are turned."""
     once_more, submitted = _again(ws), _submitted(ws)
     agree, least = float((once_more == submitted).mean()), SAME
     if SAME <= agree < SEEDED and (_again(ws) == once_more).all():  # nothing is left to chance
         least = SEEDED
     assert agree >= least, f"train.py gives {agree:.1%} of the answers of submission.csv again, wanted {least:.0%}"
+    # Answers that it only kept come whatever train.csv says; another ship cannot show them.
+    kept = float((_again(ws, turned=True) == submitted).mean())
+    assert kept <= KEPT, f"train.py keeps {kept:.1%} of its answers where Transported is turned round in train.csv"
 
 
-def _again(ws: Any) -> Any:
-    """What train.py, run on the files it was given, says of the test passengers."""
+def _again(ws: Any, *, turned: bool = False) -> Any:
+    """What train.py, run on the files it was given, says of the test passengers. turned: with the other labels."""
     given = {name: ws.bytes(name) for name in ("train.csv", "test.csv")}
+    if turned:
+        other = {b"True": b"False", b"False": b"True"}
+        given["train.csv"] = re.sub(rb"(?m)(True|False)$", lambda label: other[label[1]], given["train.csv"])
     # A submission that lies there is no reason to write none, nor is it to be written where the program once lay.
     elsewhere = "cp -R . /tmp/ship && (cd /tmp/ship && python train.py) && cp -Rf /tmp/ship/. ."
     stale = {"submission.csv": "PassengerId,Transported\n0,True\n"}
-    ran = ws.run(["sh", "-c", elsewhere], timeout=RUN_S, inputs=stale).ok()
+    ran = ws.run(["sh", "-c", elsewhere], timeout=RUN_S, inputs=given | stale).ok()
     left_alone(ran, given)
+    written = ran.text("submission.csv") != stale["submission.csv"]
+    assert written, "`python train.py` does not write submission.csv where one lies already"
     return _answers(ran, _truth(ws)["ids"].tolist())
 
 
