@@ -1,0 +1,75 @@
+"""What official clients do beyond a plain call, through the gateway: each gets what it would get from the provider."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.gateway_live import ALL_MODELS, asked_by_agent, live
+from tests.helpers.provider import Reply, ScriptedUpstream, ToolCall
+
+CALLING = Reply("I look.", [ToolCall("get_weather", {"city": "Köln"})])
+
+
+def test_the_tool_runner_of_anthropic_goes_on_without_a_thread(tmp_path: Path) -> None:
+    """It has the provider keep the conversation, and sends it whole to one that says that it cannot."""
+    import anthropic
+
+    @anthropic.beta_tool
+    def get_weather(city: str) -> str:
+        """The weather of a city."""
+        return f"sunny in {city}"
+
+    with ScriptedUpstream([CALLING, Reply("It is sunny.")]) as upstream, live(tmp_path, upstream) as through:
+        client = anthropic.Anthropic(base_url=through.url, api_key=through.gateway.key, max_retries=0)
+        runner = client.beta.messages.tool_runner(
+            model="bench-claude", max_tokens=100, tools=[get_weather], messages=[{"role": "user", "content": "hi"}]
+        )
+        (block,) = runner.until_done().content
+        assert block.type == "text"
+        assert block.text == "It is sunny."
+        assert through.gateway.state().usage[1].calls == 2
+    first, second = asked_by_agent(upstream)
+    assert [len(seen.body["messages"]) for seen in (first, second)] == [1, 3], "the conversation is sent whole"
+    assert "sunny in Köln" in str(second.body["messages"][2])
+
+
+@pytest.mark.parametrize("field", ["inline_data", "inlineData"])
+def test_a_picture_of_googles_client_is_read_in_the_letters_that_it_writes(tmp_path: Path, field: str) -> None:
+    """It writes base64 for addresses, with - and _ for + and /."""
+    from google import genai
+    from google.genai import types
+
+    picture = _png(300, 200)
+    assert {"+", "/"} & set(base64.b64encode(picture).decode())
+    with (
+        ScriptedUpstream([Reply("a picture"), Reply("a picture")]) as upstream,
+        live(tmp_path, upstream, models=ALL_MODELS) as through,
+    ):
+        client = genai.Client(
+            api_key=through.gateway.key, http_options=types.HttpOptions(base_url=through.url, api_version="v1beta")
+        )
+        part: Any = types.Part.from_bytes(data=picture, mime_type="image/png")
+        if field == "inline_data":
+            written = base64.urlsafe_b64encode(picture).decode()
+            part = {"inline_data": {"mime_type": "image/png", "data": written}}
+        assert client.models.generate_content(model="bench-gemini", contents=["what is it?", part]).text == "a picture"
+    (seen,) = asked_by_agent(upstream)
+    (sent,) = [part["inlineData"] for part in seen.body["contents"][0]["parts"] if "inlineData" in part]
+    assert base64.b64decode(sent["data"], validate=True) == picture
+
+
+def _png(width: int, height: int) -> bytes:
+    """A picture of noise, whose base64 has every letter."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    pixels = b"".join(b"\0" + bytes((x * y * 7) % 251 for x in range(width)) for y in range(height))
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(pixels)) + chunk(b"IEND", b"")
