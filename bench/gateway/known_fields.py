@@ -92,7 +92,7 @@ _REFUSED: dict[str, str] = {
 }  # fmt: skip
 """Fields of any protocol that are not let through -> why. Google's are spelled as in `google.one_spelling`."""
 _DETAILS: dict[str, Json] = {"thread": {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}}
-"""By which a client of Anthropic's knows that it can do without a field, and does: its tool runner asks for a thread."""
+"""By which Anthropic's clients know that they can do without a field; their tool runner asks for a thread."""
 _NOT_ASKED: tuple[object, ...] = (None, False, [])
 """Values by which nothing is asked for. An empty object is not one of them: `web_search_options: {}` searches."""
 

@@ -13,6 +13,8 @@ class StreamReader:
 
     copies = 1
     """How many answers were asked for."""
+    told = False
+    """The stream itself says that it failed."""
     over = False
     """The last event took the last word, where the events of a protocol do not say so by their type."""
 
@@ -27,6 +29,9 @@ class StreamReader:
 
     def take(self, event: Json) -> None:
         raise NotImplementedError
+
+    def done(self) -> None:
+        """The stream says by `[DONE]` that there is no more to come."""
 
     def finish(self) -> Answer:
         """What the stream said, whole or not."""
@@ -45,6 +50,7 @@ class _Chat(StreamReader):
         answer.id = str(event.get("id") or answer.id)
         answer.usage = event.get("usage") or answer.usage
         answer.tier = str(event.get("service_tier") or answer.tier)
+        self.told = self.told or bool(event.get("error"))
         for choice in _objects(event.get("choices")):
             if choice.get("finish_reason"):
                 answer.finish_reason = str(choice["finish_reason"])
@@ -52,6 +58,10 @@ class _Chat(StreamReader):
             delta = choice.get("delta")
             if isinstance(delta, dict):
                 self._grow(delta, first=choice.get("index") in (0, None))
+
+    def done(self) -> None:
+        # Not every server says for what reason an answer ends.
+        self.answer.complete = self.answer.complete or not self.told
 
     def _grow(self, delta: Json, *, first: bool) -> None:
         for name, parts in (("content", self._texts), ("reasoning_content", self._thoughts)):
@@ -88,6 +98,7 @@ class _Responses(StreamReader):
     def take(self, event: Json) -> None:
         kind = event.get("type")
         response = event.get("response")
+        self.told = self.told or kind in ("error", "response.failed")
         if isinstance(response, dict):
             if kind in ("response.completed", "response.incomplete", "response.failed"):
                 self.answer = answer_of("responses", response) or self.answer
@@ -131,7 +142,7 @@ class _Messages(StreamReader):
                 known = {name: value for name, value in usage.items() if value is not None}
                 self.answer.usage = {**self.answer.usage, **known}
         elif kind == "error":
-            self.answer.complete = False
+            self.answer.complete, self.told = False, True
         else:
             self._grow(event)
 
@@ -172,6 +183,7 @@ class _Google(StreamReader):
         answer.model = str(event.get("modelVersion") or answer.model)
         answer.id = str(event.get("responseId") or answer.id)
         answer.usage = event.get("usageMetadata") or answer.usage
+        self.told = self.told or bool(event.get("error"))
         first, others = google.candidate_parts(event), google.candidate_parts(event, first=False)
         self._parts += first
         for part in (*first, *others):

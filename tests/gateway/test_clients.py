@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import json
 import struct
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
-from tests.helpers.gateway_live import ALL_MODELS, asked_by_agent, live
+from tests.helpers.gateway_live import ALL_MODELS, NO_TLS, Live, asked_by_agent, live
 from tests.helpers.provider import Reply, ScriptedUpstream, ToolCall
 
 CALLING = Reply("I look.", [ToolCall("get_weather", {"city": "Köln"})])
@@ -73,3 +77,77 @@ def _png(width: int, height: int) -> bytes:
     pixels = b"".join(b"\0" + bytes((x * y * 7) % 251 for x in range(width)) for y in range(height))
     head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(pixels)) + chunk(b"IEND", b"")
+
+
+def _event(**fields: Any) -> bytes:
+    return b"data: " + json.dumps(fields).encode() + b"\n\n"
+
+
+def _said(finish: str | None) -> bytes:
+    return _event(id="c", choices=[{"index": 0, "delta": {"content": "hello"}, "finish_reason": finish}])
+
+
+CHAT_USAGE = _event(id="c", choices=[], usage={"prompt_tokens": 70, "completion_tokens": 20})
+DONE = b"data: [DONE]\n\n"
+RESPONSE = {
+    "id": "r", "object": "response", "output": [], "usage": {"input_tokens": 70, "output_tokens": 20},
+}  # fmt: skip
+COMPLETED = _event(type="response.completed", response={**RESPONSE, "status": "completed"})
+CANDIDATE = {"content": {"role": "model", "parts": [{"text": "hello"}]}, "finishReason": "STOP", "index": 0}
+GOOGLE = _event(candidates=[CANDIDATE], usageMetadata={"promptTokenCount": 70, "candidatesTokenCount": 20})
+
+
+@pytest.mark.parametrize(
+    ("protocol", "body"),
+    [
+        ("chat", (_said("stop") + CHAT_USAGE).rstrip()),
+        ("chat", (_said("stop") + CHAT_USAGE + DONE).rstrip()),
+        ("chat", _said(None) + CHAT_USAGE + DONE),
+        ("responses", COMPLETED.rstrip()),
+        ("generate", GOOGLE[:-1]),
+    ],
+    ids=["no blank line after the usage", "none after the end", "no reason to end", "responses", "google"],
+)
+def test_a_stream_that_ends_in_its_own_way_is_whole(tmp_path: Path, protocol: str, body: bytes) -> None:
+    """No blank line after the last event, or no reason why the answer ends: some servers that speak the protocols."""
+    with live_stream(tmp_path, body) as through:
+        assert "hello" in stream_of(through, protocol) or protocol == "responses"
+    (line,) = through.lines
+    assert (line["status"], line["faults"], line["estimated"]) == ("ok", [], False)
+    assert (line["tokens"]["input_uncached"], line["tokens"]["output"]) == (70, 20)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "body"),
+    [
+        ("chat", _said(None) + _event(error={"message": "overloaded", "code": 500})),
+        ("chat", _said(None) + _event(error={"message": "overloaded", "code": 500}) + DONE),
+        ("responses", _event(type="response.failed", response={**RESPONSE, "status": "failed", "usage": None})),
+        ("responses", _event(type="error", code="server_error", message="overloaded", param=None)),
+        ("messages", _event(type="error", error={"type": "overloaded_error", "message": "overloaded"})),
+        ("generate", _event(error={"code": 503, "message": "overloaded", "status": "UNAVAILABLE"})),
+    ],
+)
+def test_a_stream_that_tells_its_fault_and_ends_is_not_cut_besides(tmp_path: Path, protocol: str, body: bytes) -> None:
+    """A client that reads the fault and goes on to the end would meet a broken connection in place of it."""
+    with live_stream(tmp_path, body) as through:
+        assert stream_of(through, protocol) == body.decode()
+    (line,) = through.lines
+    assert (line["status"], line["code"], line["estimated"]) == ("failed", "stream_broken", True)
+
+
+@contextlib.contextmanager
+def live_stream(folder: Path, body: bytes, **headers: str) -> Iterator[Live]:
+    """A gateway before a provider whose every answer is the stream `body`."""
+    reply = Reply(raw=body, headers={"Content-Type": "text/event-stream", **headers})
+    with ScriptedUpstream([reply]) as upstream, live(folder, upstream, models=ALL_MODELS) as through:
+        yield through
+
+
+def stream_of(through: Live, protocol: str) -> str:
+    """What a client gets that asks for a stream and nothing else."""
+    if protocol != "generate":
+        return through.post(protocol, stream=True).text
+    path = "/v1beta/models/bench-gemini:streamGenerateContent?alt=sse"
+    asked = {"contents": [{"role": "user", "parts": [{"text": "hello"}]}]}
+    return httpx.post(through.url + path, json=asked, headers=through.headers, timeout=30, verify=NO_TLS).text
