@@ -24,7 +24,6 @@ def test_the_tool_runner_of_anthropic_goes_on_without_a_thread(tmp_path: Path) -
     """It has the provider keep the conversation, and sends it whole to one that says that it cannot."""
     import anthropic
 
-    @anthropic.beta_tool
     def get_weather(city: str) -> str:
         """The weather of a city."""
         return f"sunny in {city}"
@@ -32,7 +31,10 @@ def test_the_tool_runner_of_anthropic_goes_on_without_a_thread(tmp_path: Path) -
     with ScriptedUpstream([CALLING, Reply("It is sunny.")]) as upstream, live(tmp_path, upstream) as through:
         client = anthropic.Anthropic(base_url=through.url, api_key=through.gateway.key, max_retries=0)
         runner = client.beta.messages.tool_runner(
-            model="bench-claude", max_tokens=100, tools=[get_weather], messages=[{"role": "user", "content": "hi"}]
+            model="bench-claude",
+            max_tokens=100,
+            tools=[anthropic.beta_tool(get_weather)],
+            messages=[{"role": "user", "content": "hi"}],
         )
         (block,) = runner.until_done().content
         assert block.type == "text"
