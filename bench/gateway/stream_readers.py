@@ -42,7 +42,8 @@ class _Chat(StreamReader):
     def __init__(self) -> None:
         super().__init__()
         self._thoughts: list[str] = []
-        self._calls: dict[int, Json] = {}
+        self._calls: dict[int, list[Json]] = {}
+        """Place of a call -> the calls there, which some servers give the same place."""
 
     def take(self, event: Json) -> None:
         answer = self.answer
@@ -77,15 +78,18 @@ class _Chat(StreamReader):
             self.answer.text_size += len(given.encode("utf-8", "replace"))
             if not first:
                 continue
+            identity, name = str(piece.get("id") or ""), str(function.get("name") or "")
             position = piece.get("index")
-            empty = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
-            call = self._calls.setdefault(position if isinstance(position, int) else 0, empty)
-            call["id"] = call["id"] or str(piece.get("id") or "")
-            call["function"]["name"] += str(function.get("name") or "")
+            there = self._calls.setdefault(position if isinstance(position, int) else 0, [])
+            if not there or (identity and name and there[-1]["id"] not in ("", identity)):
+                there.append({"id": "", "type": "function", "function": {"name": "", "arguments": ""}})
+            call = there[-1]
+            call["id"] = call["id"] or identity
+            call["function"]["name"] += name
             call["function"]["arguments"] += given
 
     def finish(self) -> Answer:
-        calls = [self._calls[position] for position in sorted(self._calls)]
+        calls = [call for position in sorted(self._calls) for call in self._calls[position]]
         self.answer.message = message("".join(self._texts), calls, "".join(self._thoughts))
         return self.answer
 
@@ -177,6 +181,8 @@ class _Google(StreamReader):
         super().__init__()
         self._parts: list[Json] = []
         self._ended: set[str] = set()
+        self._begun = False
+        """Some candidate has come."""
 
     def take(self, event: Json) -> None:
         answer = self.answer
@@ -192,7 +198,10 @@ class _Google(StreamReader):
         for index, reason in google.finished(event):
             self._ended.add(str(index))
             answer.finish_reason = answer.finish_reason or reason
-        answer.complete = bool(self._ended)
+        self._begun = self._begun or bool(event.get("candidates"))
+        # Gemini may say nothing at all, and count it.
+        silent = bool(answer.usage) and not (self._begun or self.told)
+        answer.complete = bool(self._ended) or silent
         # Whoever leaves the counts for a later event has not said the last word.
         self.over = len(self._ended) >= self.copies and isinstance(event.get("usageMetadata"), dict)
 

@@ -69,6 +69,10 @@ class _Chat(_Loose):
     completion_tokens_details: _Details | None = None
     cache_creation_input_tokens: _Count | None = None
     cache_read_input_tokens: _Count | None = None
+    prompt_cache_hit_tokens: _Count | None = None
+    """DeepSeek's."""
+    cached_tokens: _Count | None = None
+    """Moonshot's."""
 
 
 class _Responses(_Loose):
@@ -168,7 +172,7 @@ def is_priced_otherwise(tier: object, usage: JsonValue) -> bool:
 
 def _chat_tokens(read: _Chat, rule: Rule) -> Tokens | None:
     given, brought = read.prompt_tokens_details or _NONE, read.completion_tokens_details or _NONE
-    cached = given.cached_tokens or 0
+    cached = max(given.cached_tokens or 0, read.prompt_cache_hit_tokens or 0, read.cached_tokens or 0)
     written = given.cache_write_tokens or 0
     hour = 0
     output, reasoning = read.completion_tokens, brought.reasoning_tokens or 0

@@ -138,6 +138,36 @@ def test_a_stream_that_tells_its_fault_and_ends_is_not_cut_besides(tmp_path: Pat
     assert (line["status"], line["code"], line["estimated"]) == ("failed", "stream_broken", True)
 
 
+@pytest.mark.parametrize("kind", ["Text/Event-Stream", "text/plain; charset=utf-8", "application/octet-stream"])
+def test_a_stream_that_was_asked_for_is_one_by_whatever_type(tmp_path: Path, kind: str) -> None:
+    """Small servers do not say that events come, and clients do not ask."""
+    with live_stream(tmp_path, _said("stop") + CHAT_USAGE + DONE, **{"Content-Type": kind}) as through:
+        assert stream_of(through, "chat") == (_said("stop") + DONE).decode()
+    (line,) = through.lines
+    assert (line["status"], line["tokens"]["output"]) == ("ok", 20)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_gemini_may_say_nothing_and_is_paid_once(tmp_path: Path, stream: bool) -> None:
+    body = json.dumps({"usageMetadata": {"promptTokenCount": 70, "totalTokenCount": 70}, "modelVersion": "g"}).encode()
+    kind = {"Content-Type": "text/event-stream" if stream else "application/json"}
+    with live_stream(tmp_path, b"data: " + body + b"\n\n" if stream else body, **kind) as through:
+        assert json.loads(stream_of(through, "generate", stream).removeprefix("data: "))["modelVersion"] == "g"
+    (line,) = through.lines
+    assert (line["status"], line["retries"], line["estimated"]) == ("ok", 0, False)
+    assert (line["tokens"]["input_uncached"], line["tokens"]["output"]) == (70, 0)
+
+
+def test_calls_that_share_a_place_are_told_apart_in_the_record(tmp_path: Path) -> None:
+    """Gemini's address for OpenAI's clients gives each call of several the first place."""
+    pieces = [{"index": 0, "id": f"c{i}", "function": {"name": "run", "arguments": f'{{"n": {i}}}'}} for i in (1, 2)]
+    body = b"".join(_event(id="c", choices=[{"index": 0, "delta": {"tool_calls": [it]}}]) for it in pieces)
+    with live_stream(tmp_path, body + _said("tool_calls") + CHAT_USAGE + DONE) as through:
+        assert "hello" in stream_of(through, "chat")
+    calls = through.lines[0]["answer"]["tool_calls"]
+    assert [(it["id"], it["function"]["arguments"]) for it in calls] == [("c1", '{"n": 1}'), ("c2", '{"n": 2}')]
+
+
 @contextlib.contextmanager
 def live_stream(folder: Path, body: bytes, **headers: str) -> Iterator[Live]:
     """A gateway before a provider whose every answer is the stream `body`."""
@@ -146,10 +176,10 @@ def live_stream(folder: Path, body: bytes, **headers: str) -> Iterator[Live]:
         yield through
 
 
-def stream_of(through: Live, protocol: str) -> str:
+def stream_of(through: Live, protocol: str, stream: bool = True) -> str:
     """What a client gets that asks for a stream and nothing else."""
     if protocol != "generate":
         return through.post(protocol, stream=True).text
-    path = "/v1beta/models/bench-gemini:streamGenerateContent?alt=sse"
+    path = f"/v1beta/models/bench-gemini:{'streamGenerateContent?alt=sse' if stream else 'generateContent'}"
     asked = {"contents": [{"role": "user", "parts": [{"text": "hello"}]}]}
     return httpx.post(through.url + path, json=asked, headers=through.headers, timeout=30, verify=NO_TLS).text
