@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import importlib.util
 import json
 import struct
 import zlib
@@ -14,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
+from bench.gateway.config import Patience
 from tests.helpers.gateway_live import ALL_MODELS, NO_TLS, Live, asked_by_agent, live
 from tests.helpers.provider import Reply, ScriptedUpstream, ToolCall
 
@@ -166,6 +168,24 @@ def test_calls_that_share_a_place_are_told_apart_in_the_record(tmp_path: Path) -
         assert "hello" in stream_of(through, "chat")
     calls = through.lines[0]["answer"]["tool_calls"]
     assert [(it["id"], it["function"]["arguments"]) for it in calls] == [("c1", '{"n": 1}'), ("c2", '{"n": 2}')]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="litellm is not installed")
+def test_a_stream_by_way_of_litellm_can_be_refused_and_tried_again(tmp_path: Path) -> None:
+    """For Gemini it sends the request when the first part of the stream is asked for."""
+    asked = {"model": "bench-gemini", "stream": True}
+    script = [Reply(status=400, error="no such word"), Reply(status=503), Reply("hello")]
+    with (
+        ScriptedUpstream(script) as upstream,
+        live(tmp_path, upstream, models=ALL_MODELS, patience=Patience(first_wait_s=0.01)) as through,
+    ):
+        refused = through.post("chat", **asked)
+        assert (refused.status_code, "no such word" in refused.json()["error"]["message"]) == (400, True)
+        assert "hello" in through.post("chat", **asked).text
+    first, second = through.lines
+    assert (first["status"], first["cost_usd"]) == ("failed", None)
+    assert (second["status"], second["faults"], second["estimated"]) == ("ok", ["503"], False)
 
 
 @contextlib.contextmanager
