@@ -170,6 +170,12 @@ def test_calls_that_share_a_place_are_told_apart_in_the_record(tmp_path: Path) -
     assert [(it["id"], it["function"]["arguments"]) for it in calls] == [("c1", '{"n": 1}'), ("c2", '{"n": 2}')]
 
 
+def test_an_error_with_status_200_is_told_to_the_client(tmp_path: Path) -> None:
+    body = json.dumps({"error": {"message": "no such provider", "code": 502}}).encode()
+    with ScriptedUpstream(lambda _, __: Reply(raw=body)) as upstream, live(tmp_path, upstream) as through:
+        assert "no such provider [502]" in through.post("chat").json()["error"]["message"]
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="litellm is not installed")
 def test_a_stream_by_way_of_litellm_can_be_refused_and_tried_again(tmp_path: Path) -> None:
