@@ -29,6 +29,8 @@ _RULES: dict[Dialect, Rule] = {
 
 
 _TIER_FIELDS = ("service_tier", "serviceTier", "speed", "trafficType")
+_FEES = ("server_tool_use", "server_side_tool_usage", "num_sources_used", "num_search_queries", "citation_tokens")
+"""Where Anthropic, xAI and Perplexity count what they bill by the piece: searches, sources, runs of code."""
 _OTHER_TIER = re.compile(r"(?:on_demand_)?(?:priority|flex|batch|fast|ultrafast|balanced|decisions)")
 
 _Count = Annotated[int, Field(ge=0, le=10**12)]
@@ -168,6 +170,13 @@ def is_priced_otherwise(tier: object, usage: JsonValue) -> bool:
     """
     told = [tier, *(usage.get(name) for name in _TIER_FIELDS)] if isinstance(usage, dict) else [tier]
     return any(isinstance(it, str) and bool(_OTHER_TIER.fullmatch(it.lower())) for it in told)
+
+
+def has_fees(usage: JsonValue) -> bool:
+    """Whether the provider used tools of its own, each of which it bills beside the tokens."""
+    told = [usage.get(name) for name in _FEES] if isinstance(usage, dict) else []
+    counts = [count for it in told for count in (it.values() if isinstance(it, dict) else [it])]
+    return any(isinstance(count, int) and count > 0 for count in counts)
 
 
 def _chat_tokens(read: _Chat, rule: Rule) -> Tokens | None:
