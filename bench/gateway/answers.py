@@ -96,9 +96,14 @@ def _messages(body: Json) -> tuple[Json, object] | None:
 
 def _google(body: Json) -> tuple[Json, object] | None:
     ends = google.finished(body)
-    if not ends and not isinstance(body.get("candidates"), list):
+    if not ends and not isinstance(body.get("candidates"), list) and not _says_nothing(body):
         return None
     return parts_message(google.candidate_parts(body)), ends[0][1] if ends else ""
+
+
+def _says_nothing(body: Json) -> bool:
+    # Gemini may answer without any candidate. It bills that, and would bill another try.
+    return isinstance(body.get("usageMetadata"), dict) and not body.get("error")
 
 
 _FIELDS: dict[Dialect, tuple[str, str, str]] = {"generate": ("modelVersion", "usageMetadata", "responseId")}

@@ -25,7 +25,7 @@ from bench.gateway.policy import apply_policy
 from bench.gateway.request import COUNTS, Call, Dialect, RequestRefused, read_call
 from bench.gateway.run_budget import LimitReached
 from bench.gateway.streams import estimate, forward
-from bench.gateway.usage import for_an_hour, heard_tokens, is_priced_otherwise, normalise
+from bench.gateway.usage import for_an_hour, has_fees, heard_tokens, is_priced_otherwise, normalise
 
 DEFAULT_OUTPUT_CAP = 16_384
 """Tokens that a call may bring back when it names no cap of its own and there is a limit to keep."""
@@ -216,7 +216,7 @@ class CallHandler:
         heard = 0 if free else heard_tokens(answer.usage)
         prices = flight.reservation.account.tariff.prices
         exact = told and not (heard and prices and prices.base.audio is None)
-        firm = not (longer or is_priced_otherwise(answer.tier, answer.usage))
+        firm = not (longer or is_priced_otherwise(answer.tier, answer.usage) or has_fees(answer.usage))
         cost = await self._budget.settle(
             flight.reservation, tokens, flight.history.retries, exact=exact, ok=not fault, heard=heard, firm=firm
         )  # fmt: skip

@@ -21,6 +21,8 @@ _PATH = re.compile(r"(?:/v1|/v1beta|/v1alpha)?/models/(?P<model>[^?]+):(?P<metho
 _METHODS = {"generateContent": "generate", "streamGenerateContent": "generate", "countTokens": "count_generate"}
 _STATUS = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 402: "FAILED_PRECONDITION", 403: "PERMISSION_DENIED",
            404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED"}  # fmt: skip
+_URL_LETTERS = str.maketrans("-_", "+/")
+"""Of base64 for addresses, which Google's Python client writes -> of plain base64, which everyone reads."""
 _DEEPEST_PARTS = 8
 """Levels of parts within results of functions that are spelled anew."""
 
@@ -88,6 +90,9 @@ def _part(part: Any, levels: int) -> Any:
     part = _camel(part)
     for name in ("inlineData", "fileData", "functionCall", "functionResponse"):
         _within(part, name, _camel)
+    held = part.get("inlineData") if isinstance(part, dict) else None
+    if isinstance(held, dict) and isinstance(held.get("data"), str):
+        held["data"] = held["data"].translate(_URL_LETTERS)
     if levels and isinstance(part, dict):
         _within(part.get("functionResponse"), "parts", lambda it: [_part(one, levels - 1) for one in _listed(it)])
     return part

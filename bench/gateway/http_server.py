@@ -8,16 +8,16 @@ import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
-from urllib.parse import parse_qs
+from urllib.parse import unquote
 
 import h11
 
+from bench.gateway.asked import Asked
 from bench.gateway.backends import Response
 from bench.gateway.calls import CallHandler
-from bench.gateway.google import Target, as_array, find_target, listed_models
+from bench.gateway.google import as_array, listed_models
 from bench.gateway.intake import LARGE, Intake
 from bench.gateway.request import MAX_BODY_BYTES, ROUTES, Dialect, RequestRefused
 from bench.gateway.streams import StreamLost
@@ -33,52 +33,6 @@ _GOOGLE = [f"/v1beta/models/NAME:{method}" for method in ("generateContent", "st
 
 class _ClientGone(Exception):
     """The other end is no longer there, or does not speak HTTP."""
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """The head of a request."""
-
-    method: str
-    path: str
-    headers: Mapping[str, str]
-    """Names in lower case."""
-
-    @property
-    def plain(self) -> str:
-        """The path without its query, which may hold a key."""
-        return self.path.partition("?")[0]
-
-    @property
-    def google(self) -> bool:
-        """Whether it is asked as Google's clients ask."""
-        return self.plain.startswith(("/v1beta/", "/v1alpha/")) or "x-goog-api-key" in self.headers
-
-    @property
-    def route(self) -> str:
-        path = self.plain.rstrip("/")
-        for version in ("/v1beta", "/v1alpha", "/v1"):
-            if path.startswith(f"{version}/"):
-                return path.removeprefix(version)
-        return path
-
-    @cached_property
-    def target(self) -> Target | None:
-        return find_target(self.path)
-
-    @property
-    def dialect(self) -> Dialect | None:
-        if self.target is not None:
-            return "generate" if self.target.method == "generate" else "count_generate"
-        return ROUTES.get(self.route)
-
-    @property
-    def token(self) -> str:
-        scheme, _, token = self.headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer":
-            return token.strip()
-        found = self.headers.get("x-api-key") or self.headers.get("x-goog-api-key")
-        return found or parse_qs(self.path.partition("?")[2]).get("key", [""])[0]
 
 
 class Endpoint:
@@ -131,16 +85,19 @@ class Endpoint:
             self._clients.pop(task, None)
             writer.transport.abort()
 
-    async def _answer(self, asked: _Asked, body: bytes | None) -> Response:
+    async def _answer(self, asked: Asked, body: bytes | None) -> Response:
         """The answer to a request; `body` None: it is too large."""
         if asked.method == "CONNECT" or "://" in asked.plain:
             self._calls.observations.proxied(asked.plain)
         try:
             roles = self._roles(asked)
-            if asked.method == "GET":
+            if asked.method != "POST":
                 return self._models(asked, roles)
             if body is None:
                 raise RequestRefused(413, "too_large", f"a body has at most {MAX_BODY_BYTES} bytes")
+            if (coding := asked.headers.get("content-encoding", "identity").lower()) != "identity":
+                message = f"a body compressed as {coding[:60]!r} is not read here; send it uncompressed"
+                raise RequestRefused(415, "unsupported_encoding", message)
             assert asked.dialect is not None
             response = await self._calls.handle(asked.dialect, roles, body, asked.headers, asked.target)
             if asked.target is not None and asked.target.array and response.chunks is not None:
@@ -148,31 +105,32 @@ class Endpoint:
                 return replace(response, headers=[*kept, *_JSON], chunks=as_array(response.chunks))
             return response
         except RequestRefused as refused:
-            return _refusal(refused, asked.dialect)
+            return _refusal(refused, asked.spelling)
         except Exception as error:
             # Over what the agent has sent, a lack of memory among it.
             broken = RequestRefused(500, "gateway_broken", f"the gateway failed: {type(error).__name__}")
-            return _refusal(broken, asked.dialect)
+            return _refusal(broken, asked.spelling)
 
-    def _roles(self, asked: _Asked) -> list[str]:
+    def _roles(self, asked: Asked) -> list[str]:
         """The roles that the bearer of the request's key may ask for."""
         models = asked.route == "/models" or asked.route.startswith("/models/")
-        models = models and asked.target is None
+        # Of Google's protocol: the end of the path names what is to be done.
+        models = models and not (asked.method == "POST" and ":" in asked.route)
         if asked.dialect is None and not models:
             known = ", ".join([*(f"/v1{path}" for path in [*ROUTES, "/models"]), *_GOOGLE])
             raise RequestRefused(404, "not_found", f"{asked.plain[:100]!r} is not served here; served are: {known}")
-        wanted = "GET" if models else "POST"
-        if asked.method != wanted:
-            raise RequestRefused(405, "method_not_allowed", f"{asked.route} takes {wanted}")
-        token = asked.token.encode("utf-8", "replace")
+        wanted = ("GET", "HEAD") if models else ("POST",)
+        if asked.method not in wanted:
+            raise RequestRefused(405, "method_not_allowed", f"{asked.route} takes {wanted[0]}")
+        tokens = [token.encode("utf-8", "replace") for token in asked.tokens]
         for key, roles in self._keys.items():
             # In constant time; of text it takes ASCII alone, hence bytes.
-            if secrets.compare_digest(token, key.encode()):
+            if any(secrets.compare_digest(token, key.encode()) for token in tokens):
                 return roles
         raise RequestRefused(401, "invalid_api_key", "this is not the key of this run, or the run is over")
 
-    def _models(self, asked: _Asked, roles: list[str]) -> Response:
-        name = asked.route.removeprefix("/models").strip("/")
+    def _models(self, asked: Asked, roles: list[str]) -> Response:
+        name = unquote(asked.route.removeprefix("/models").strip("/"))
         if name and self._calls.names.role(name, roles) is None:
             raise RequestRefused(404, "model_not_found", f"no model {name[:100]!r} in this run")
         names = [name] if name else self._calls.names.listed(roles)
@@ -206,7 +164,7 @@ class _Connection:
         self._intake = intake
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=1 << 17)
 
-    async def serve(self, answer: Callable[[_Asked, bytes | None], Awaitable[Response]]) -> None:
+    async def serve(self, answer: Callable[[Asked, bytes | None], Awaitable[Response]]) -> None:
         while True:
             async with AsyncExitStack() as held:
                 try:
@@ -217,20 +175,22 @@ class _Connection:
                 try:
                     await held.enter_async_context(self._intake.room_for(body or b""))
                 except RequestRefused as refused:
-                    await self._respond(_refusal(refused, asked.dialect))
+                    await self._respond(_refusal(refused, asked.spelling))
                 else:
-                    await self._respond(await answer(asked, body))
+                    response = await answer(asked, body)
+                    # Of an answer to HEAD the client reads the head alone; h11 would not send more.
+                    await self._respond(response if asked.method != "HEAD" else replace(response, content=b""))
             if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
                 return
             self._http.start_next_cycle()
 
-    async def _request(self, held: AsyncExitStack) -> tuple[_Asked, bytes | None]:
+    async def _request(self, held: AsyncExitStack) -> tuple[Asked, bytes | None]:
         """Head and body; `held` keeps a large one's place until it is answered."""
         event = await self._event(_IDLE_S)
         if not isinstance(event, h11.Request):
             raise _ClientGone
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in event.headers}
-        asked = _Asked(event.method.decode("latin-1"), event.target.decode("latin-1"), headers)
+        asked = Asked(event.method.decode("latin-1"), event.target.decode("latin-1"), headers)
         parts: list[bytes] = []
         size = 0
         large = False

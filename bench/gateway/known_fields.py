@@ -91,6 +91,8 @@ _REFUSED: dict[str, str] = {
     "generationOutputConfig": "the provider would write the answer elsewhere",
 }  # fmt: skip
 """Fields of any protocol that are not let through -> why. Google's are spelled as in `google.one_spelling`."""
+_DETAILS: dict[str, Json] = {"thread": {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}}
+"""By which Anthropic's clients know that they can do without a field; their tool runner asks for a thread."""
 _NOT_ASKED: tuple[object, ...] = (None, False, [])
 """Values by which nothing is asked for. An empty object is not one of them: `web_search_options: {}` searches."""
 
@@ -161,7 +163,9 @@ def _keep(data: Json, known: frozenset[str], within: str) -> tuple[Json, list[st
         return data, []
     for name in sorted(others & _REFUSED.keys()):
         if data[name] not in _NOT_ASKED:
-            raise not_allowed(f"{within}{name}", _REFUSED[name])
+            refused = not_allowed(f"{within}{name}", _REFUSED[name])
+            refused.details = _DETAILS.get(name)
+            raise refused
     removed = [f"{within}{name}" for name in data if name in others and data[name] is not None]
     return {name: value for name, value in data.items() if name in known}, removed
 

@@ -281,5 +281,9 @@ def _environment(spec: GatewaySpec, roles: dict[str, Role]) -> dict[str, str]:
     inherited = dict(spec.environment)
     if not any(role.litellm for role in roles.values()):
         inherited = {name: value for name, value in inherited.items() if name in _KEPT or name.upper() in _PROXIES}
+    gemini = next((it.provider for it in roles.values() if it.provider and it.model.startswith("gemini/")), None)
+    if gemini is not None and "GOOGLE_GEMINI_BASE_URL" in inherited:
+        # litellm does not know this name, and would send the key that belongs to the address to Google.
+        inherited.setdefault("GEMINI_API_BASE", gemini.url)
     path = [str(_ROOT), *filter(None, [spec.environment.get("PYTHONPATH", "")])]
     return {**inherited, "PYTHONPATH": os.pathsep.join(path)}

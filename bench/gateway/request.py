@@ -57,6 +57,9 @@ _CAPS: dict[Dialect, tuple[str, ...]] = {
 class RequestRefused(Exception):
     """A request that goes no further: HTTP status, machine-readable code, and the reason in one line."""
 
+    details: Json | None = None
+    """What a client of Anthropic's reads in place of the message."""
+
     def __init__(self, status: int, code: str, message: str, limit: Limit | None = None) -> None:
         super().__init__(printable(message[:_LONGEST_REASON]))
         self.status = status
@@ -71,7 +74,7 @@ class RequestRefused(Exception):
         if dialect in ("generate", "count_generate"):
             return google.error_body(self.status, self.code, str(self), self.limit)
         if dialect in ("messages", "count_tokens"):
-            return {"type": "error", "error": error}
+            return {"type": "error", "error": {**error, **({"details": self.details} if self.details else {})}}
         return {"error": {**error, "param": None}}
 
 

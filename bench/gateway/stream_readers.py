@@ -13,6 +13,8 @@ class StreamReader:
 
     copies = 1
     """How many answers were asked for."""
+    told = False
+    """The stream itself says that it failed."""
     over = False
     """The last event took the last word, where the events of a protocol do not say so by their type."""
 
@@ -28,6 +30,9 @@ class StreamReader:
     def take(self, event: Json) -> None:
         raise NotImplementedError
 
+    def done(self) -> None:
+        """The stream says by `[DONE]` that there is no more to come."""
+
     def finish(self) -> Answer:
         """What the stream said, whole or not."""
         raise NotImplementedError
@@ -37,7 +42,8 @@ class _Chat(StreamReader):
     def __init__(self) -> None:
         super().__init__()
         self._thoughts: list[str] = []
-        self._calls: dict[int, Json] = {}
+        self._calls: dict[int, list[Json]] = {}
+        """Place of a call -> the calls there, which some servers give the same place."""
 
     def take(self, event: Json) -> None:
         answer = self.answer
@@ -45,6 +51,7 @@ class _Chat(StreamReader):
         answer.id = str(event.get("id") or answer.id)
         answer.usage = event.get("usage") or answer.usage
         answer.tier = str(event.get("service_tier") or answer.tier)
+        self.told = self.told or bool(event.get("error"))
         for choice in _objects(event.get("choices")):
             if choice.get("finish_reason"):
                 answer.finish_reason = str(choice["finish_reason"])
@@ -52,6 +59,10 @@ class _Chat(StreamReader):
             delta = choice.get("delta")
             if isinstance(delta, dict):
                 self._grow(delta, first=choice.get("index") in (0, None))
+
+    def done(self) -> None:
+        # Not every server says for what reason an answer ends.
+        self.answer.complete = self.answer.complete or not self.told
 
     def _grow(self, delta: Json, *, first: bool) -> None:
         for name, parts in (("content", self._texts), ("reasoning_content", self._thoughts)):
@@ -67,15 +78,18 @@ class _Chat(StreamReader):
             self.answer.text_size += len(given.encode("utf-8", "replace"))
             if not first:
                 continue
+            identity, name = str(piece.get("id") or ""), str(function.get("name") or "")
             position = piece.get("index")
-            empty = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
-            call = self._calls.setdefault(position if isinstance(position, int) else 0, empty)
-            call["id"] = call["id"] or str(piece.get("id") or "")
-            call["function"]["name"] += str(function.get("name") or "")
+            there = self._calls.setdefault(position if isinstance(position, int) else 0, [])
+            if not there or (identity and name and there[-1]["id"] not in ("", identity)):
+                there.append({"id": "", "type": "function", "function": {"name": "", "arguments": ""}})
+            call = there[-1]
+            call["id"] = call["id"] or identity
+            call["function"]["name"] += name
             call["function"]["arguments"] += given
 
     def finish(self) -> Answer:
-        calls = [self._calls[position] for position in sorted(self._calls)]
+        calls = [call for position in sorted(self._calls) for call in self._calls[position]]
         self.answer.message = message("".join(self._texts), calls, "".join(self._thoughts))
         return self.answer
 
@@ -88,6 +102,7 @@ class _Responses(StreamReader):
     def take(self, event: Json) -> None:
         kind = event.get("type")
         response = event.get("response")
+        self.told = self.told or kind in ("error", "response.failed")
         if isinstance(response, dict):
             if kind in ("response.completed", "response.incomplete", "response.failed"):
                 self.answer = answer_of("responses", response) or self.answer
@@ -131,7 +146,7 @@ class _Messages(StreamReader):
                 known = {name: value for name, value in usage.items() if value is not None}
                 self.answer.usage = {**self.answer.usage, **known}
         elif kind == "error":
-            self.answer.complete = False
+            self.answer.complete, self.told = False, True
         else:
             self._grow(event)
 
@@ -166,12 +181,15 @@ class _Google(StreamReader):
         super().__init__()
         self._parts: list[Json] = []
         self._ended: set[str] = set()
+        self._begun = False
+        """Some candidate has come."""
 
     def take(self, event: Json) -> None:
         answer = self.answer
         answer.model = str(event.get("modelVersion") or answer.model)
         answer.id = str(event.get("responseId") or answer.id)
         answer.usage = event.get("usageMetadata") or answer.usage
+        self.told = self.told or bool(event.get("error"))
         first, others = google.candidate_parts(event), google.candidate_parts(event, first=False)
         self._parts += first
         for part in (*first, *others):
@@ -180,7 +198,10 @@ class _Google(StreamReader):
         for index, reason in google.finished(event):
             self._ended.add(str(index))
             answer.finish_reason = answer.finish_reason or reason
-        answer.complete = bool(self._ended)
+        self._begun = self._begun or bool(event.get("candidates"))
+        # Gemini may say nothing at all, and count it.
+        silent = bool(answer.usage) and not (self._begun or self.told)
+        answer.complete = bool(self._ended) or silent
         # Whoever leaves the counts for a later event has not said the last word.
         self.over = len(self._ended) >= self.copies and isinstance(event.get("usageMetadata"), dict)
 

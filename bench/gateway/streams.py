@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing
+from functools import partial
 
 from bench.formats.model_usage import Tokens
 from bench.gateway.answers import Answer
 from bench.gateway.json_values import Json, read_shallow
 from bench.gateway.request import Call
-from bench.gateway.stream_readers import READERS
+from bench.gateway.stream_readers import READERS, StreamReader
 
 _END_OF_EVENT = re.compile(rb"\r?\n\r?\n")
 _NO_USAGE = re.compile(rb',\s*"usage"\s*:\s*null')
@@ -80,7 +81,7 @@ async def forward(
     reader = READERS[call.dialect]()
     reader.copies = call.copies
     events = Events()
-    strip = call.dialect == "chat" and not call.wants_stream_usage()
+    take = partial(_take, reader, call.dialect == "chat" and not call.wants_stream_usage())
     gone = settled = whole = False
 
     async def end(fault: str) -> None:
@@ -95,28 +96,38 @@ async def forward(
             async for chunk in chunks:
                 passed = bytearray()
                 for event in events.feed(chunk):
-                    data = event_data(event)
-                    if data is not None:
-                        reader.take(data)
-                    if reader.over or _is_last(event, data):
+                    kept, last = take(event)
+                    if last:
                         # The agent may be gone a moment after this event, and the call must be on record by then.
                         await end(reader.fault)
-                    passed += without_usage(event, data) if strip else event
+                    passed += kept
                 if passed and not gone:
                     try:
                         yield bytes(passed)
                     except GeneratorExit:
                         gone = True
-        rest = events.rest()
+        # Some servers leave out the blank line after their last event, with which they say what they counted.
+        rest, _ = take(events.rest())
         await end(reader.fault)
         if rest and not gone:
             yield rest
-        if reader.fault:
+        # A client that was told of the fault reads an end as it is meant; one that was not would take it for an answer.
+        if reader.fault and not reader.told:
             raise StreamLost("the upstream's stream ended early")
     except Exception:
         await end("stream_broken")
         if not (gone or whole):
             raise
+
+
+def _take(reader: StreamReader, strip: bool, event: bytes) -> tuple[bytes, bool]:
+    """Have `event` read; what of it is passed on, and whether it takes the last word."""
+    data = event_data(event)
+    if data is not None:
+        reader.take(data)
+    elif _is_done(event):
+        reader.done()
+    return without_usage(event, data) if strip else event, reader.over or _is_last(event, data)
 
 
 def estimate(call: Call, answer: Answer, known: Tokens | None) -> Tokens:
@@ -127,8 +138,12 @@ def estimate(call: Call, answer: Answer, known: Tokens | None) -> Tokens:
     return Tokens(input_uncached=call.likely_input, output=output)
 
 
+def _is_done(event: bytes) -> bool:
+    return event.strip() in (b"data: [DONE]", b"data:[DONE]")
+
+
 def _is_last(event: bytes, data: Json | None) -> bool:
     if data is None:
-        return event.strip() in (b"data: [DONE]", b"data:[DONE]")
+        return _is_done(event)
     kind = data.get("type")
     return isinstance(kind, str) and kind in _LAST_EVENTS

@@ -29,6 +29,8 @@ _RULES: dict[Dialect, Rule] = {
 
 
 _TIER_FIELDS = ("service_tier", "serviceTier", "speed", "trafficType")
+_FEES = ("server_tool_use", "server_side_tool_usage", "num_sources_used", "num_search_queries", "citation_tokens")
+"""Where Anthropic, xAI and Perplexity count what they bill by the piece: searches, sources, runs of code."""
 _OTHER_TIER = re.compile(r"(?:on_demand_)?(?:priority|flex|batch|fast|ultrafast|balanced|decisions)")
 
 _Count = Annotated[int, Field(ge=0, le=10**12)]
@@ -69,6 +71,10 @@ class _Chat(_Loose):
     completion_tokens_details: _Details | None = None
     cache_creation_input_tokens: _Count | None = None
     cache_read_input_tokens: _Count | None = None
+    prompt_cache_hit_tokens: _Count | None = None
+    """DeepSeek's."""
+    cached_tokens: _Count | None = None
+    """Moonshot's."""
 
 
 class _Responses(_Loose):
@@ -166,9 +172,16 @@ def is_priced_otherwise(tier: object, usage: JsonValue) -> bool:
     return any(isinstance(it, str) and bool(_OTHER_TIER.fullmatch(it.lower())) for it in told)
 
 
+def has_fees(usage: JsonValue) -> bool:
+    """Whether the provider used tools of its own, each of which it bills beside the tokens."""
+    told = [usage.get(name) for name in _FEES] if isinstance(usage, dict) else []
+    counts = [count for it in told for count in (it.values() if isinstance(it, dict) else [it])]
+    return any(isinstance(count, int) and count > 0 for count in counts)
+
+
 def _chat_tokens(read: _Chat, rule: Rule) -> Tokens | None:
     given, brought = read.prompt_tokens_details or _NONE, read.completion_tokens_details or _NONE
-    cached = given.cached_tokens or 0
+    cached = max(given.cached_tokens or 0, read.prompt_cache_hit_tokens or 0, read.cached_tokens or 0)
     written = given.cache_write_tokens or 0
     hour = 0
     output, reasoning = read.completion_tokens, brought.reasoning_tokens or 0

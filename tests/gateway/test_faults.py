@@ -270,6 +270,22 @@ def test_a_tier_that_the_account_has_chosen_makes_the_cost_an_estimate(tmp_path:
     assert (usage.cost_status, usage.at_risk_usd, usage.faults) == (status, 0.0, {})
 
 
+@pytest.mark.parametrize(("searches", "status"), [(0, "exact"), (3, "estimated")])
+def test_tools_that_are_billed_by_the_piece_make_the_cost_an_estimate(
+    tmp_path: Path, searches: int, status: str
+) -> None:
+    """On a case with a network: each search costs a cent, which is in no token."""
+    counted = {"input_tokens": 100, "output_tokens": 50, "server_tool_use": {"web_search_requests": searches}}
+    said = {"id": "x", "type": "message", "role": "assistant", "model": "m", "content": [], "usage": counted}
+    with (
+        ScriptedUpstream([Reply(raw=json.dumps(said).encode())]) as upstream,
+        live(tmp_path, upstream, hosted_tools=True) as through,
+    ):
+        assert through.post("messages").status_code == 200
+        assert role_of(through, "messages").cost_status == status
+    assert through.lines[0]["estimated"] == (status == "estimated")
+
+
 def test_what_nests_without_end_is_charged_by_its_usage(tmp_path: Path) -> None:
     counted = {"promptTokenCount": 200, "candidatesTokenCount": 700, "thoughtsTokenCount": 15_000}
     part = {"functionCall": {"name": "f", "args": {"x": "deep"}}}

@@ -163,6 +163,18 @@ def test_what_is_compressed_all_the_same_is_unfolded_in_bounded_pieces() -> None
     run(test)
 
 
+def test_a_piece_in_which_nothing_unfolds_is_no_end() -> None:
+    async def test() -> None:
+        # A head that is larger than what is read at once, because it names a file.
+        folded = gzip.compress(b"hello", mtime=0)
+        body = folded[:3] + b"\x08" + folded[4:10] + b"n" * 300_000 + b"\0" + folded[10:]
+        head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        async with serving(head + body) as (_, client):
+            assert [piece async for piece in (await client.post("/x", SENT, b"{}")).body] == [b"hello"]
+
+    run(test)
+
+
 def test_no_cookie_is_kept_and_no_redirect_followed() -> None:
     async def test() -> None:
         away = b"HTTP/1.1 307 x\r\nLocation: /elsewhere\r\nSet-Cookie: a=b\r\nContent-Length: 0\r\n\r\n"

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from bench.gateway.config import Patience
-from tests.helpers.gateway_live import MODELS, Live, live, request
+from tests.helpers.gateway_live import ALL_MODELS, MODELS, Live, live, request
 from tests.helpers.provider import Reply, ScriptedUpstream, ToolCall, Usage
 
 USAGE = Usage(input=120, output=40, cache_read=30, reasoning=0)
@@ -260,6 +260,25 @@ def test_a_roles_key_admits_to_that_role_alone(through: Live) -> None:
     other = httpx.post(f"{through.url}/v1/chat/completions", json=request("chat"), headers=headers, timeout=60)
     assert (mine.status_code, other.status_code, other.json()["error"]["code"]) == (200, 404, "model_not_found")
     assert set(MODELS) == {"main", "claude"}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="litellm is not installed")
+@pytest.mark.parametrize("stream", [False, True])
+def test_litellm_finds_gemini_at_the_address_that_google_names(
+    tmp_path: Path, upstream: ScriptedUpstream, stream: bool
+) -> None:
+    """The key belongs to that address, and is nothing that Google itself may be sent."""
+    with live(tmp_path, upstream, patience=Patience(), models=ALL_MODELS) as through:
+        asked = request("chat") | {"model": "bench-gemini", "stream": stream}
+        got = httpx.post(f"{through.url}/v1/chat/completions", json=asked, headers=through.headers, timeout=90)
+        assert got.status_code == 200, got.text
+    (seen,) = upstream.requests
+    assert seen.protocol == "generate"
+    assert seen.headers["x-goog-api-key"] == upstream.environment()["GEMINI_API_KEY"]
+    gemini = through.gateway.state().usage[2]
+    assert (gemini.calls, gemini.tokens.input_uncached, gemini.tokens.cache_read) == (1, 120, 30)
+    assert gemini.tokens.output == 40
 
 
 @pytest.mark.slow

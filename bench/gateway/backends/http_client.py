@@ -127,7 +127,9 @@ async def _body(response: httpx.Response) -> AsyncGenerator[bytes, None]:
                 continue
             # Piece by piece, which httpx does not: a small answer can unfold to more than memory holds.
             while piece:
-                yield inflater.decompress(piece, _LARGEST_PIECE)
+                # Of the head alone, which some servers send first, nothing unfolds; no piece of a stream is empty.
+                if unfolded := inflater.decompress(piece, _LARGEST_PIECE):
+                    yield unfolded
                 piece = inflater.unconsumed_tail
     except (httpx.HTTPError, OSError, zlib.error) as error:
         raise lost(error) from None
@@ -157,7 +159,7 @@ class NativeTransport:
             headers.pop("anthropic-version")
         content = json.dumps(body, separators=(",", ":")).encode("ascii")
         incoming = await self._client.post(path, headers, content)
-        if incoming.status == 200 and _is_stream(incoming):
+        if incoming.status == 200 and _is_stream(incoming, call.stream):
             return await self._begun(incoming)
         content = b"".join([piece async for piece in _bounded(incoming)])
         return Response(incoming.status, _returned(incoming), content)
@@ -210,8 +212,10 @@ async def _bounded(incoming: Incoming) -> AsyncGenerator[bytes, None]:
             yield piece
 
 
-def _is_stream(incoming: Incoming) -> bool:
-    return any(name.lower() == "content-type" and "event-stream" in value for name, value in incoming.headers)
+def _is_stream(incoming: Incoming, asked: bool) -> bool:
+    """Whether events come: small servers name another type than that of events, or none, for a stream."""
+    kind = next((value.lower() for name, value in incoming.headers if name.lower() == "content-type"), "")
+    return "event-stream" in kind or (asked and not any(it in kind for it in ("json", "html", "xml")))
 
 
 def _returned(incoming: Incoming) -> Headers:

@@ -71,8 +71,17 @@ class LitellmTransport:
             answer = await asked(**known, timeout=timeout_s, num_retries=0, max_retries=0)
             if not call.stream:
                 return Response(200, _JSON, _text(answer).encode())
-            return Response(200, _EVENTS, chunks=_events(call, answer))
-        except Exception as error:
+            # For some providers the request is sent when the first part is asked for: until then it can be refused.
+            parts = aiter(answer)
+            first = await anext(parts, None)
+            if first is None:
+                raise TransportFault("lost", "the upstream's stream is empty", billed=True)
+            return Response(200, _EVENTS, chunks=_events(call, first, parts))
+        except TransportFault:
+            raise
+        except Exception as wrapped:
+            # What fails in a stream comes within an error that speaks of another model to turn to.
+            error = getattr(wrapped, "original_exception", None) or wrapped
             status = getattr(error, "status_code", None)
             if not isinstance(status, int) or "Timeout" in type(error).__name__:
                 raise _fault(error) from None
@@ -155,21 +164,23 @@ class NativeOrLitellm:
             await self._native.close()
 
 
-async def _events(call: Call, answer: AsyncIterator[Any]) -> AsyncGenerator[bytes, None]:
+async def _events(call: Call, first: Any, parts: AsyncIterator[Any]) -> AsyncGenerator[bytes, None]:
     try:
-        async for part in answer:
-            if isinstance(part, bytes):
-                yield part
-            elif isinstance(part, str):
-                yield part.encode()
-            else:
-                text = _text(part) if call.dialect != "chat" else _plain_chunk(part)
-                kind = json.loads(text).get("type") if call.dialect != "chat" else None
-                yield (f"event: {kind}\n" if kind else "").encode() + f"data: {text}\n\n".encode()
+        yield _event(call, first)
+        async for part in parts:
+            yield _event(call, part)
     except Exception as error:
         raise _fault(error) from None
     if call.dialect == "chat":
         yield b"data: [DONE]\n\n"
+
+
+def _event(call: Call, part: Any) -> bytes:
+    if isinstance(part, bytes | str):
+        return part if isinstance(part, bytes) else part.encode()
+    text = _text(part) if call.dialect != "chat" else _plain_chunk(part)
+    kind = json.loads(text).get("type") if call.dialect != "chat" else None
+    return (f"event: {kind}\n" if kind else "").encode() + f"data: {text}\n\n".encode()
 
 
 def _plain_chunk(part: object) -> str:

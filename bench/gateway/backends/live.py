@@ -24,6 +24,8 @@ from bench.gateway.request import Call, Dialect, RequestRefused
 from bench.gateway.streams import StreamLost
 from bench.gateway.usage import Rule
 
+_ERROR_AT = 1000
+"""Within so many bytes an answer that is an error says so."""
 _PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 
 
@@ -169,7 +171,7 @@ class LiveBackend:
         if status == 200:
             answer = read_answer(call.dialect, response.content)
             if answer is None:
-                raise TransportFault("invalid", "the upstream's answer is not of its protocol", billed=True)
+                raise TransportFault("invalid", self._no_answer(response.content), billed=True)
             return replace(response, answer=answer)
         said = self._reason(response.content)
         shown = self._shown(call, response)
@@ -196,6 +198,11 @@ class LiveBackend:
             headers = [("Content-Type", "application/json"), ("X-Should-Retry", "false")]
             return Response(status, headers, json.dumps(refused.body(call.dialect)).encode())
         return replace(response, headers=headers, content=content)
+
+    def _no_answer(self, content: bytes) -> str:
+        """Why `content`, which came with status 200, is no answer: some routers have status 200 for errors, too."""
+        said = self._reason(content) if b'"error"' in content[:_ERROR_AT] else ""
+        return "the upstream's answer is not of its protocol" + (f"; it says: {said}" if said else "")
 
     def _reason(self, content: bytes) -> str:
         """The provider's explanation in one line, without a key."""
