@@ -24,6 +24,7 @@ _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
 _ORGANISATION = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 _SECONDS = 30
 _TRIES = 4
+_MOST_PAUSE_S = 120
 _PER_PAGE = 100
 _MOST_PAGES = 100
 _CHUNK = 1 << 16
@@ -175,9 +176,15 @@ def open_api(
 
     if not _REPOSITORY.fullmatch(repository):
         raise UserError(f"`{repository}` is not a repository", remedy="write owner/name")
-    again = urllib3.Retry(
-        total=_TRIES, status_forcelist=(500, 502, 503, 504), allowed_methods=("GET",), backoff_factor=0.5
-    )
+
+    class Retry(urllib3.Retry):
+        def sleep_for_retry(self, response: urllib3.BaseHTTPResponse) -> bool:
+            # GitHub may ask for hours, in which a job would cost its minutes and do nothing.
+            if (asked := self.get_retry_after(response) or 0) > _MOST_PAUSE_S:
+                raise UserError(f"asks for a pause of {asked:.0f} seconds", where=api, remedy="try again after it")
+            return super().sleep_for_retry(response)
+
+    again = Retry(total=_TRIES, status_forcelist=(500, 502, 503, 504), allowed_methods=("GET",), backoff_factor=0.5)
     client = github.Github(
         auth=github.Auth.Token(token),
         base_url=api,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import http.server
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -31,6 +32,33 @@ def test_a_list_is_read_over_all_its_pages(hub: Service, api: GitHubApi) -> None
     for number in range(5):
         hub.hub.open_issue(f"issue {number}", "", [])
     assert [it.title for it in api.pages(Issue, "/issues", state="all")] == [f"issue {it}" for it in (4, 3, 2, 1, 0)]
+
+
+@contextmanager
+def answering(
+    status: int, header: str, value: Callable[[http.server.BaseHTTPRequestHandler], str]
+) -> Iterator[tuple[str, list[str]]]:
+    """A server that has one answer, without a body, and the paths that it was asked for."""
+    asked: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(status)
+            self.send_header(header, value(self))
+            self.end_headers()
+
+        def log_message(self, *rest: object) -> None:
+            del rest
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", asked
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 UNEXPECTED = [
@@ -66,31 +94,26 @@ def test_an_answer_of_another_shape_is_one_line(hub: Service, body: bytes) -> No
 @pytest.mark.parametrize("place", ["https://127.0.0.1:{port}/x", "http://localhost:{port}/x", "{path}"])
 def test_a_redirect_to_elsewhere_is_one_line_and_takes_no_token_along(place: str) -> None:
     """A server of GitHub Enterprise named by http sends everyone to https; the last is a loop."""
-    asked: list[str] = []
+    with (
+        answering(301, "Location", lambda it: place.format(port=it.connection.getsockname()[1], path=it.path)) as (
+            address,
+            asked,
+        ),
+        open_api("owner/agents", TOKEN, api=address, pause_s=0) as opened,
+        pytest.raises(UserError, match="not as GitHub's documentation says, to /issues/1: RuntimeError"),
+    ):
+        opened.get(Issue, "/issues/1")
+    assert asked == ["/repos/owner/agents/issues/1"]
 
-    class Elsewhere(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(self.path)
-            self.send_response(301)
-            self.send_header("Location", place.format(port=self.connection.getsockname()[1], path=self.path))
-            self.end_headers()
 
-        def log_message(self, *rest: object) -> None:
-            del rest
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        address = f"http://127.0.0.1:{server.server_address[1]}"
-        try:
-            with (
-                open_api("owner/agents", TOKEN, api=address, pause_s=0) as opened,
-                pytest.raises(UserError, match="not as GitHub's documentation says, to /issues/1: RuntimeError"),
-            ):
-                opened.get(Issue, "/issues/1")
-        finally:
-            server.shutdown()
-            thread.join()
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_pause_of_hours_is_told_and_not_waited_for(status: int) -> None:
+    with (
+        answering(status, "Retry-After", lambda _: "21600") as (address, asked),
+        open_api("owner/agents", TOKEN, api=address, pause_s=0) as opened,
+        pytest.raises(UserError, match="asks for a pause of 21600 seconds"),
+    ):
+        opened.get(Issue, "/issues/1")
     assert asked == ["/repos/owner/agents/issues/1"]
 
 
