@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from fits import at_the_end, fit, loss_of, losses_of, mild, predictions, times_the_line
-from lines import FAR, SCALES, USUAL, drawn, line_at, narrowed
+from lines import ALLOWED_RATIO, FAR, SCALES, USUAL, drawn, line_at, narrowed
 from promised import fitted, given, made_data, unseen
 
 from bench.judge import Made, Probe, array, check, integer, mapping, numbers, run_command, sequence
@@ -29,7 +29,6 @@ TRAIN = Probe(
     },
 )
 MAKE_DATA = Probe("make_data(points=50, seed=42)", target="train:make_data", observe="driver.py:made")
-ALLOWED_RATIO = 1.5
 # What a first step may not undercut, as a share of the excess over the least-squares line; how far float32 bends that.
 LANDED, STRAIGHT = 1e-6, 1e-4
 # How near the line, in spreads of y, a step may be too small for float32 to show.

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+# How many times the loss of the least-squares line the loss may be on the training points.
+ALLOWED_RATIO = 1.5
 # Name: lowest x, width of x, slope, intercept. The signs and exact sizes are drawn afresh.
 SCALES = {
     "thousandths": (0.0, 0.001, 2800.0, 0.5),
@@ -70,3 +72,17 @@ def line_at(x: Any, y: Any, at: Any) -> Any:
     centred = wide - wide.mean()
     slope = float((centred * goal).sum() / (centred**2).sum())
     return goal.mean() + slope * (at.astype(np.float64) - wide.mean())
+
+
+def assert_beyond(points: Points, beyond: Any) -> None:
+    """Unseen points lie near the least-squares line: within 5 %, or as far off as a line with the allowed loss may be.
+
+    In spreads of x from the middle, such a line is off by a + b z, where a * a + b * b is its loss above the least.
+    """
+    x, far = points.x.astype(np.float64), points.probe.astype(np.float64)
+    z, spread = (far - x.mean()) / x.std(), float(points.y.std())
+    most = (1.01 * (ALLOWED_RATIO - 1) * points.best * float((1 + z**2).mean())) ** 0.5
+    with np.errstate(all="ignore"):
+        error = float(np.sqrt(((beyond - line_at(points.x, points.y, points.probe)) ** 2).mean()))
+    told = f"unseen points are off by {error:.4g}; the spread of y is {spread:.4g}"
+    assert error <= max(0.05 * spread, most + 1e-4 * spread), told
