@@ -25,6 +25,8 @@ from typing import Any
 
 LAYER = re.compile(r"(?i)mm|mv|dot|linear|conv|embedding")
 """In the names of what makes rows of parameters and data; a penalty on parameters has none of it below."""
+VIEW = ("View", "UnsafeView", "ReshapeAlias", "Squeeze", "Unsqueeze", "Transpose", "TBackward", "Permute")
+"""In the names of the same numbers in another shape: how many rows they are the tensor below tells."""
 
 
 def source() -> bytes:
@@ -121,7 +123,7 @@ def labels(values: Iterable[Any], classes: int, numbers: int = 0) -> list[tuple[
             target = node._saved_target
             count = int(((target >= 0) & (target != node._saved_ignore_index)).sum())
             told[_origin(_below(node)[0], classes)] = count
-        elif math.prod(_shape(node)) == 1:
+        elif math.prod(_shape(node)) == 1 or node.name().startswith(VIEW):
             rest += _below(node)
         elif any(LAYER.search(it.name()) for it in _all_below(node)):
             found[_origin(node, classes)] = _rows(_shape(node), classes)
@@ -182,6 +184,8 @@ def _all_below(node: Any) -> set[Any]:
 def _rows(shape: tuple[int, ...], classes: int) -> int:
     """How many rows a tensor just below a loss has: a number for each, or one for each and every class."""
     sizes = [size for size in shape if size != 1]
+    if sizes == [classes] and len(shape) > 1 and shape[0] == 1:
+        return 1  # the rest of the last epoch may be one row
     if len(sizes) <= 1:
         return math.prod(sizes)
     return math.prod(sizes) // classes if classes in sizes else 0  # other widths are not of classes

@@ -59,6 +59,29 @@ print(json.dumps([max(of(it, one) for one in [*net.parameters(), *other.paramete
     assert json.loads(told(tmp_path, asked)) == [8] * len(ONCE) + [16] * len(TWICE)
 
 
+ONE_ROW = [
+    "F.cross_entropy(net(x)[:1], y[:1])",
+    "F.binary_cross_entropy_with_logits(net(x)[:1], hot[:1])",
+    "-net(x)[:1].log_softmax(1)[torch.arange(1), y[:1]].mean()",
+    "F.mse_loss(net(x)[:1].softmax(1), hot[:1])",
+]
+RESHAPED = [
+    "F.cross_entropy(net(x), y, reduction='none').view(4, 2).mean()",
+    "F.cross_entropy(net(x.repeat(5, 1, 1, 1)), y.repeat(5), reduction='none').view(-1, 10).mean()",
+    "F.cross_entropy(net(x.repeat(5, 1, 1, 1)), y.repeat(5), reduction='none').view(10, -1).T.mean()",
+    "F.cross_entropy(net(torch.cat([x, x[:2]])), torch.cat([y, y[:2]]), reduction='none')[None].mean()",
+    "F.binary_cross_entropy_with_logits(net(x).view(-1), hot.view(-1))",
+]
+
+
+def test_one_row_is_one_label_and_another_shape_changes_no_count(tmp_path: Path) -> None:
+    asked = f"""
+losses = [{", ".join(ONE_ROW + RESHAPED)}]
+print(json.dumps([sum(count for _, count in labels_counted.labels([it], 10)) for it in losses]))
+"""
+    assert json.loads(told(tmp_path, asked)) == [1] * len(ONE_ROW) + [8, 40, 40, 10, 8]
+
+
 IN_ONE_LOSS = [
     "F.cross_entropy(net(x) + net(x.flip(3)), y)",
     "F.cross_entropy(torch.logsumexp(torch.stack([net(x), net(x.flip(3))]), 0), y)",

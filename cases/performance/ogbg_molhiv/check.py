@@ -15,7 +15,7 @@ from bench.casekit.programs import left_alone
 from bench.judge import Given, Numbers, check, drawn, once, submission
 
 BAR, STRONG = 0.10, 0.15  # above the baseline, as a share of it
-SAME = 0.6
+SAME = 0.2  # seeds of an honest message-passing network correlate by 0.44 to 0.60, kept scores by 0.0
 FRESH, FRESH_TESTS = 6000, 2400
 RUN_S = 60
 GIVEN = {f"molecules/ogbg_molhiv/{name}.csv.gz" for name in TABLES}
