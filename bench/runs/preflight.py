@@ -16,8 +16,8 @@ from itertools import accumulate
 from pathlib import Path
 
 from bench.base.errors import UserError
-from bench.base.text import meant
-from bench.cell import SourceCache, find_interpreter, own_interpreter, this_machine, wanted_sources
+from bench.base.text import counted, meant
+from bench.cell import SourceCache, find_interpreter, own_interpreter, wanted_sources
 from bench.formats.agent import Agent
 from bench.formats.agent_files import CASSETTES
 from bench.formats.plan import Cell
@@ -99,7 +99,6 @@ def _checks(
         # Once a run has begun, what its agents leave is bounded, and no reason to refuse it.
         if not folder.exists():
             yield partial(_require_room, folder, cells)
-            yield partial(_require_memory, cells, this_machine().memory_mb)
     for agent in {cell.agent.digest: cell.agent for cell in cells}.values():
         yield partial(require_command, agent, sandbox, [cell.case for cell in cells if cell.agent is agent])
         yield partial(_require_interpreter, agent)
@@ -164,33 +163,19 @@ def _require_room(folder: Path, cells: Sequence[Cell]) -> None:
         )
 
 
-def _require_memory(cells: Sequence[Cell], memory_mb: int) -> None:
-    """Raise `UserError` for a machine on which an agent meets the end of the memory before its case's limit."""
-    greatest = max((cell.case for cell in cells), key=lambda it: it.spec.limits.memory_mb)
-    limit = greatest.spec.limits.memory_mb
-    if limit > _whole_gib(memory_mb):
-        raise UserError(
-            f"{greatest.id} allows an agent {limit} MB of memory; this machine has {memory_mb} MB",
-            where="limits.memory_mb",
-            remedy="run it on a larger machine, or leave the case out",
-        )
-
-
 def too_little_memory(cells: Sequence[Cell], jobs: int, memory_mb: int) -> str:
     """What to say of `jobs` cells side by side that may use more memory than there is; empty where they may not."""
     limits = sorted((cell.case.spec.limits.memory_mb for cell in cells), reverse=True)[:jobs]
-    fitting = sum(total <= _whole_gib(memory_mb) for total in accumulate(limits))
-    if fitting == len(limits) or len(limits) == 1:
-        return ""
-    return (
-        f"{len(limits)} cells side by side may use {sum(limits)} MB of memory, and this machine has {memory_mb} MB:"
-        f" one may fail for want of what another took; --jobs {max(fitting, 1)} is safe"
-    )
-
-
-def _whole_gib(memory_mb: int) -> int:
     # A machine that is sold with 16 GiB has a little less: its kernel keeps some.
-    return -(-memory_mb // 1024) * 1024
+    there = -(-memory_mb // 1024) * 1024
+    fitting = sum(total <= there for total in accumulate(limits))
+    if fitting == len(limits):
+        return ""
+    beside, remedy = counted(len(limits), "cell"), f"--jobs {fitting}" if fitting else "a larger machine"
+    return (
+        f"{beside} may use {sum(limits)} MB of memory at a time, and this machine has {memory_mb} MB: one may fail for"
+        f" want of it; {remedy} is safe"
+    )
 
 
 def _existing(folder: Path) -> Path:
