@@ -26,6 +26,12 @@ from bench.judge.fork_watch import END_S, Ended, Envelope, ForkWatch
 from bench.sandbox import JobLimits, base_environment, new_group
 
 _MOST_PROCESSES = 64
+# One that is dead when it is asked, one that dies with the request, and a new one.
+_MOST_SERVERS = 3
+
+
+class ServerGone(Exception):
+    """The server has ended, and a request did not reach it."""
 
 
 class ForkServer:
@@ -40,20 +46,17 @@ class ForkServer:
         atexit.register(self.close)
 
     def send(self, module: str, orders: bytes, line: socket.socket, answers: int, log: int) -> None:
-        """Ask for a fork; raises `InfraError` when the server cannot be reached."""
+        """Ask for a fork; raises `ServerGone` when the server cannot be asked: another one serves the next request."""
         file = os.memfd_create("orders")
         try:
             os.write(file, orders)
             os.lseek(file, 0, os.SEEK_SET)
-            for attempt in (1, 2):
-                control = self._started()
-                try:
-                    socket.send_fds(control, [module.encode()], [file, line.fileno(), answers, log])
-                    return
-                except OSError as error:
-                    if attempt == 2:
-                        raise InfraError("judge_killed", f"the judge's server is gone: {error}") from None
-                    self._drop(control)
+            control = self._started()
+            try:
+                socket.send_fds(control, [module.encode()], [file, line.fileno(), answers, log])
+            except OSError as error:
+                self._drop(control)
+                raise ServerGone(f"it is gone: {error}") from None
         finally:
             os.close(file)
 
@@ -125,18 +128,23 @@ def run_fork(
 ) -> Ended:
     """Run `serve` of `module` in a fork within `envelope`; raises `InfraError` when it cannot be started.
 
-    A server that was killed may still look alive, so a request can be lost with it, which has begun nothing: a second
-    server gets it.
+    A killed server is noticed by its request alone, or looks alive and loses one, which has begun nothing then:
+    the next server gets it.
     """
     server = _server(python)
     told = {**orders, "environment": dict(environment)}
-    for _ in range(2):
-        ended, forked = _fork(server, module, told, envelope)
+    said = ""
+    for _ in range(_MOST_SERVERS):
+        try:
+            ended, forked = _fork(server, module, told, envelope)
+        except ServerGone as error:
+            said = str(error)
+            continue
         if forked:
             return ended
-        if ended.log:
+        if said := ended.log:
             break
-    raise InfraError("judge_killed", f"the judge's server did not fork: {ended.log or server.said()}"[:2000])
+    raise InfraError("judge_killed", f"the judge's server did not fork: {said or server.said()}"[:2000])
 
 
 def _fork(server: ForkServer, module: str, orders: Mapping[str, Any], envelope: Envelope) -> tuple[Ended, bool]:
