@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from chances import assert_even, assert_shares
-from games import C_PUCT, CHAIN, DEFAULT, LONG, arms, bound, drawn_tree, trap, visits
+from games import C_PUCT, CHAIN, DEFAULT, LONG, UNEVEN, arms, bound, drawn_tree, trap, visits
 from trees import assert_planted, built, rows_of
 
 from bench.casekit.given_code import altered
@@ -49,13 +49,13 @@ def bound_is_exact(ws: Any) -> None:
 @check(weight=2, required=True)
 def planted_trees(ws: Any) -> None:
     """`_select(node)` walks as the judge from any node; `_backpropagate(node, reward)` counts once a level."""
-    for game, count in ((CHAIN, 1), (trap(ws)[0], 150)):
+    for game, count in ((CHAIN, 1), (trap(ws)[0], 120), (UNEVEN, 80)):
         trees = []
         for turn, rows in enumerate(drawn_tree(ws, game) for _ in range(count)):
             size = ws.rng.choice([1.0, 1.0, 1e12])
             rewards = [[ws.rng.randrange(len(rows)), size * ws.rng.uniform(-9, 30)] for _ in range(9)]
             rewards.append([len(rows) - 1, 1.5])
-            start = ws.rng.randint(1, 3) if turn >= 120 else 0
+            start = ws.rng.randint(1, 3) if turn % 5 == 4 else 0
             trees.append((rows, ws.rng.choice([0.0, 1.38, 3.0, 6.0]), rewards, start))
         found = sequence(ws.drive("driver.py:planted", game, trees), length=count)
         for tree, answer in zip(trees, found, strict=True):
@@ -94,7 +94,7 @@ def playouts_are_uniform(ws: Any) -> None:
     """`_simulate(state)` gives each end with its probability under uniform moves, and leaves the state alone."""
     scale = ws.rng.uniform(-400, -100)
     # Ends at different depths, so that uniform moves are not uniform ends.
-    game = [[1, 2, 3], scale, [4, 5], [6, 7, 8, 9], *(n * scale for n in range(2, 6)), [10, 11], 6 * scale, 7 * scale, 8 * scale]  # fmt: skip  # noqa: E501
+    game = [it if isinstance(it, list) else it * scale for it in UNEVEN]
     chances = np.array([1 / 3, 1 / 6, 1 / 6, 1 / 12, 1 / 12, 1 / 12, 1 / 24, 1 / 24])
     rewards, kinds, moves = sequence(ws.drive("driver.py:played", game, 12000, ws.seed_for("playouts")), length=3)
     ends = np.array([number(reward) / scale for reward in sequence(rewards, length=12000)])
@@ -124,7 +124,10 @@ def visits_are_those_of_uct(ws: Any) -> None:
     for wide, depth, size in ((2, 1, 1.0), (5, 1, 1.0), (3, 3, 4.0), (6, 2, 0.2), (4, 3, 1.0)):
         constant, rewards = ws.rng.choice([0.2, 1.38, 3.0]), [ws.rng.uniform(-size, size) for _ in range(wide)]
         plans = [[count, ws.rng.getrandbits(32), *DEFAULT] for count in (wide - 1, wide, wide + 1, 37, 211)]
-        for plan, (_, rows) in zip(plans, _searches(ws, arms(rewards, depth), plans, constant), strict=True):
+        game, early = arms(rewards, depth), ws.rng.randrange(wide)
+        if depth == 3:  # one move ends the game, beside others that do not
+            game[game[0][early]] = rewards[early]
+        for plan, (_, rows) in zip(plans, _searches(ws, game, plans, constant), strict=True):
             counts = [row[3] for row in sorted(rows[1:], key=lambda row: row[1]) if row[0] == 0]
             wanted = visits(rewards, plan[0], constant) if plan[0] >= wide else counts
             assert counts == wanted, f"{plan[0]} simulations of {wide} moves: visits {counts}, expected {wanted}"

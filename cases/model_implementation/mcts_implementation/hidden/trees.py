@@ -37,9 +37,9 @@ def built(game: list[Any], answer: Any, plan: list[Any]) -> tuple[Any, list[list
     for row in rows[1:]:
         children[row[0]].append(row)
     assert rows[0][3] == plan[0], f"the root has {rows[0][3]} visits after {plan[0]} simulations"
-    most = max((child[3] for child in children[0]), default=None)
-    chosen = next((child[3] for child in children[0] if child[1] == best), None)
-    assert chosen == most and (most is not None or best is None), f"move {best} has {chosen} visits of at most {most}"
+    # As the given method does: of equally many visits the child that came first.
+    chosen = max(children[0], key=lambda child: child[3], default=None)
+    assert best == (chosen and chosen[1]), f"move {best} was returned, the given method chooses {chosen and chosen[1]}"
     ends = [end for end in game if not isinstance(end, list)]
     for above, (row, below) in enumerate(zip(rows, children, strict=True)):
         _, _, place, visits, value, untried = row
