@@ -13,6 +13,7 @@ FILES = (
     "data/val.jsonl",
     "train_logs.txt",
 )
+MODULES = ("train.py", "utils.py", "encoder.py")
 METRICS, KEY, TOLERANCE, LEFT = "eval_metrics.json", "final_val_accuracy", 0.05, "by an earlier run"
 EARLIER = {"first": 98.765, "second": 12.345}
 """What the report of an earlier run says: one more, one less than what is right."""
@@ -27,6 +28,15 @@ def assert_true(ws: Workspace, name: str, value: float) -> None:
     rows = int(facts["rows"])
     share = 100 * round(value * rows / 100) / rows
     assert abs(value - share) <= 0.001, f"{name}: {value} is not a share of {rows} rows to three decimals"
+
+
+def assert_left_alone(ws: Workspace, ran: Any, name: str) -> None:
+    """The script changed none of the files that stay as they are."""
+    given: dict[str, Any] = {path: ws.hidden(f"{name}/{path}") for path in FILES}
+    given |= {path: ws.original(path) for path in MODULES}
+    for path, file in given.items():
+        same = ran.exists(path) and ran.bytes(path) == file.read_bytes()
+        assert same, f"evaluate.py changed {path}, which must stay as it is"
 
 
 @once
@@ -56,4 +66,5 @@ def other_checkpoints_are_evaluated(ws: Workspace) -> None:
     assert_true(ws, "first", json_number(evaluated_twice(ws).ok(), METRICS, KEY))
     ran = run_command(ws, "python evaluate.py", outputs=[METRICS], inputs=others(ws, "second", ""), timeout=60)
     assert_true(ws, "second", json_number(ran, METRICS, KEY))
+    assert_left_alone(ws, ran, "second")
     assert LEFT not in ran.text(METRICS), "the report still holds what an earlier one said: it is not written anew"
