@@ -90,4 +90,4 @@ def tensors_equal_the_zoos(ws: Workspace) -> None:
         assert kind == right, f"{name} is {kind}, not {right}"
     for name, expected in truth(ws).items():
         assert name in checkpoint.arrays, f"{name} is missing"
-        close(checkpoint.arrays[name], expected, rtol=0, atol=1e-7, what=name)
+        close(checkpoint.arrays[name], expected, rtol=0, atol=0, what=name)
