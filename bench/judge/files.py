@@ -11,6 +11,7 @@ import json
 import math
 import os
 import stat
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -100,6 +101,19 @@ class Folder:
             return self.bytes(path, max_mb).decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise AssertionError(f"{path} is not UTF-8: {error.reason} at byte {error.start}") from None
+
+    def program(self, path: str, max_mb: float = 5) -> str:
+        """The text of a Python file; a failed check where Python reads another, by the encoding that it declares."""
+        content, text = self.bytes(path, max_mb), self.text(path, max_mb)
+        # As in Python, for which a line may end with a carriage return alone.
+        lines = io.BytesIO(content.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
+        try:
+            encoding, _ = tokenize.detect_encoding(lines.readline)
+            same = content.decode(encoding) == text
+        except (SyntaxError, LookupError, ValueError) as error:
+            raise AssertionError(f"{_named(path)} cannot be read by Python: {shown(str(error))}") from None
+        assert same, f"{_named(path)} is another text to Python: {encoding}"
+        return text
 
     def json(self, path: str, max_mb: float = 5) -> Any:
         """A JSON document, read strictly: no NaN, no infinity, no duplicate keys, at most two million values.

@@ -126,7 +126,7 @@ class Workspace(Folder):
         """The text of a module that the agent's code is imported from; a failed check where Python imports another."""
         beside = self.shadows(path)
         assert not beside, f"Python imports {beside[0][:80]} in place of {path}"
-        return self.text(path, max_mb)
+        return self.program(path, max_mb)
 
     def shadows(self, path: str) -> list[str]:
         """What the agent has put beside the module at `path` that Python imports in its place, such as a package."""

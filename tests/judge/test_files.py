@@ -104,6 +104,49 @@ def test_text_must_be_utf8(tmp_path: Path, content: bytes) -> None:
         Folder(write_files(tmp_path, {"x": content})).text("x")
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"# coding: raw_unicode_escape\n",
+        b"#!/usr/bin/python\n# vim: set fileencoding=unicode_escape :\n",
+        b"\r# coding: raw_unicode_escape\n",
+        b"\x0c # coding=raw-unicode-escape\r\n",
+    ],
+)
+def test_a_program_is_the_text_that_python_reads(tmp_path: Path, head: bytes) -> None:
+    (tmp_path / "a.py").write_bytes(head + b"#\\u000afound = 1\n")
+    names: dict[str, Any] = {}
+    exec(compile((tmp_path / "a.py").read_bytes(), "a.py", "exec"), names)
+    assert names["found"] == 1, "the attack itself works"
+    with pytest.raises(AssertionError, match="another text to Python"):
+        Folder(tmp_path).program("a.py")
+    (tmp_path / "a.py").write_bytes(head + b"found = 1\n")
+    assert Folder(tmp_path).program("a.py").endswith("found = 1\n")
+
+
+@pytest.mark.parametrize("head", [b"# coding: zip\n", b"# coding: no_such\n", b"\xef\xbb\xbf# coding: latin-1\n"])
+def test_what_python_cannot_read_is_no_program(tmp_path: Path, head: bytes) -> None:
+    (tmp_path / "a.py").write_bytes(head + b"found = 1\n")
+    with pytest.raises(AssertionError, match=r"a\.py"):
+        Folder(tmp_path).program("a.py")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# -*- coding: utf-8 -*-\né = 1\n",
+        "\ufeff# coding: utf-8\né = 1\n",
+        "# coding: latin-1\ne = 1\n",
+        '"""Encoding: one-hot"""\n# encoding: one-hot\né = 1\n',
+        "",
+    ],
+)
+def test_an_honest_program_is_read(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.py").write_bytes(text.encode())
+    compile(text.encode(), "a.py", "exec")
+    assert Folder(tmp_path).program("a.py") == text.removeprefix("\ufeff")
+
+
 def test_a_byte_order_mark_is_no_content(tmp_path: Path) -> None:
     folder = Folder(write_files(tmp_path, {"x": b"\xef\xbb\xbf{}", "y": b"\xef\xbb\xbfa,b\n1,2\n"}))
     assert folder.json("x") == {}

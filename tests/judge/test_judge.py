@@ -269,6 +269,7 @@ def keeps_a_rule(ws):
         ({"answer/__init__.py": "forbidden = 1"}, "Python imports answer in place of answer.py"),
         ({"answer.abi3.so": "\x7fELF"}, "Python imports answer.abi3.so in place of answer.py"),
         ({"answer.py": "forbidden = 1"}, "it has"),
+        ({"answer.py": "# coding: utf-7\n#+AAo-f+AG8-rbidden = 1"}, "answer.py is another text to Python: utf-7"),
         ({"answer/data.txt": "no package", "other/__init__.py": "forbidden = 1"}, ""),
     ],
 )
@@ -545,6 +546,23 @@ def careless(ws):
 '''
     case = make_case(tmp_path / "careless", {"check.py": careless})
     assert "hostile" in judge(case, tmp_path, {"answer.py": RIGHT}, plain, hostile=True).broken
+
+
+@pytest.mark.parametrize(("asked", "broken"), [("event['path']", True), ("event.get('path')", False)])
+def test_a_check_meets_events_of_a_journal_that_only_a_hostile_agent_brings_about(
+    plain: Sandbox, tmp_path: Path, asked: str, broken: bool
+) -> None:
+    reads = f'''
+from bench.judge import check
+
+@check(required=True)
+def asked_for_it(ws):
+    """The service was asked."""
+    for phase in ("agent", "judging"):
+        assert [event for event in ws.journal("host", during=phase) if {asked} == "x"], "not asked"
+'''
+    case = make_case(tmp_path / "cases", {"check.py": reads})
+    assert bool(judge(case, tmp_path, {"answer.py": RIGHT}, plain, hostile=True).broken) == broken
 
 
 def _values() -> list[Any]:

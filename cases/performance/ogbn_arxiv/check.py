@@ -139,7 +139,7 @@ def _programs(ws: Any) -> dict[str, ast.Module]:
     found: dict[str, ast.Module] = {}
     for path in sorted(path for path in ws.files() if path.endswith(".py")):
         try:
-            found[path] = ast.parse(ws.text(path))
+            found[path] = ast.parse(ws.program(path))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise AssertionError(f"{path[:60]} is not Python") from None
     return found
