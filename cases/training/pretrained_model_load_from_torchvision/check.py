@@ -44,7 +44,8 @@ def saved(ws: Workspace) -> Checkpoint:
 def default_weights_were_fetched(ws: Workspace) -> None:
     """The zoo handed out the file of the default weights (its own record)."""
     file = facts(ws)["file"]
-    fetched = [event["file"] for event in ws.journal("zoo") if event["method"] == "GET"]
+    asked = [event for event in ws.journal("zoo") if event.get("event") == "asked"]
+    fetched = [event["file"] for event in asked if event["method"] == "GET"]
     assert file in fetched, f"{file} was never fetched; fetched were {sorted(set(fetched))[:5]}"
 
 
