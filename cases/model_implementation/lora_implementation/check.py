@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from compared import assert_attributes, assert_near, assert_on_meta, assert_typed, right
+from compared import assert_attributes, assert_merged_gradients, assert_near, assert_on_meta, assert_typed, right
 from descent import Adam, Descent, dense, descended, output
 from layers import arrays_of, inputs, shapes_of, sizes_of
 from paths import assert_path, distance
@@ -121,7 +121,8 @@ def gradients_match_formula(ws: Any) -> None:
     """Gradients of A, B, bias and input equal the analytic ones, in both modes; the base weight gets none."""
     for bias in (True, False):
         # Without a bias B is zero, too: such an adapter changes nothing, and has gradients nevertheless.
-        LAYER.settings(ws, sizes_of(ws, 2 + 3 * bias, bias=bias), inputs(ws, (7,), adapted=bias), right)
+        steep = 1e6 if bias else 1e-6  # no bound on a gradient is promised
+        LAYER.settings(ws, sizes_of(ws, 2 + 3 * bias, bias=bias), inputs(ws, (7,), bias, steep), right)
 
 
 @check(weight=2, required=True)
@@ -134,7 +135,7 @@ def merged_layer_is_equal(ws: Any) -> None:
         if not adapted:
             arrays["bias"] *= 1e5  # so large that a weight read off outputs is lost in it
         x = draw.normal(size=(5, sizes["in_features"])).astype(np.float32)
-        keys = ("weight", "bias", "out", "after", "is_plain", "modes")
+        keys = ("weight", "bias", "out", "after", "is_plain", "modes", "back")
         found = mapping(ws.drive("driver.py:merge", sizes, arrays, x), keys=keys)
         assert found["is_plain"] is True, "merged() did not return a plain, trainable Linear, whatever the layer is"
         assert found["modes"] == [True, False], "merged() changes the mode of the layer"
@@ -145,6 +146,7 @@ def merged_layer_is_equal(ws: Any) -> None:
             assert found["bias"] is None, "the merged layer has a bias, the layer has none"
         assert_near(found["out"], output(sizes, arrays, x), "output of the merged layer")
         assert_near(found["after"], output(sizes, arrays, x), "output of the layer after merging")
+        assert_merged_gradients(found["back"], sizes, arrays, x)
 
 
 @check(weight=1, required=True)

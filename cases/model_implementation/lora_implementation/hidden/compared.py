@@ -44,7 +44,7 @@ def right(sizes: dict[str, Any], extra: Any, value: Any) -> None:
     assert_attributes(found["attributes"], sizes)
     _assert_present(found, sizes, arrays, x, tolerance)
     if found["gradients"] is not None:
-        _assert_gradients(found["gradients"], sizes, arrays, x, up, tolerance)
+        assert_gradients(found["gradients"], sizes, arrays, x, up, tolerance)
 
 
 def _assert_present(found: dict[str, Any], sizes: dict[str, Any], arrays: dict[str, Any], x: Any, near: float) -> None:
@@ -60,7 +60,18 @@ def _assert_present(found: dict[str, Any], sizes: dict[str, Any], arrays: dict[s
     assert_near(merged, dense(sizes, now), "merged weight of the layer moved to float64", F64)
 
 
-def _assert_gradients(found: Any, sizes: dict[str, Any], arrays: dict[str, Any], x: Any, up: Any, near: float) -> None:
+def assert_merged_gradients(found: Any, sizes: dict[str, Any], arrays: dict[str, Any], x: Any) -> None:
+    """Of the sum of all outputs: the layer's are its own, and those of the merged layer are from its own pass alone."""
+    own, merged = sequence(found, length=2)
+    up = np.ones((*x.shape[:-1], sizes["out_features"]))
+    assert_gradients(own, sizes, arrays, x, up, F32)
+    gradients = mapping(merged)
+    assert_near(gradients.get("weight"), up.T @ x, "gradient of the merged weight", F32)
+    if "bias" in arrays:
+        assert_near(gradients.get("bias"), up.sum(axis=0), "gradient of the merged bias", F32)
+
+
+def assert_gradients(found: Any, sizes: dict[str, Any], arrays: dict[str, Any], x: Any, up: Any, near: float) -> None:
     gradients = mapping(found, keys=("lora_A", "lora_B", "x"))
     wide = x.reshape(-1, x.shape[-1]).astype(np.float64)
     back = up.reshape(-1, up.shape[-1]).astype(np.float64)

@@ -74,14 +74,21 @@ def forward(sizes: Arrays, arrays: Arrays, x: Any) -> torch.Tensor:
 
 
 def merge(sizes: Arrays, arrays: Arrays, x: Any) -> Arrays:
-    """The merged layer, and the layer it came from before and after the merged one is wiped."""
+    """The merged layer, and the layer it came from before and after the merged one is wiped; what each passes back."""
     layer = _layer(sizes, arrays)
+    entries = [torch.from_numpy(x).requires_grad_() for _ in "ab"]
+    layer(entries[0]).sum().backward()  # which is no business of the merged layer
     plain = layer.merged()
     merged = {
         "weight": plain.weight.detach().clone(),
         "bias": None if plain.bias is None else plain.bias.detach().clone(),
     }
-    out = plain(torch.from_numpy(x))
+    out = plain(entries[1])
+    out.sum().backward()
+    back = [
+        {"x": entry.grad, **{name: value.grad for name, value in it.named_parameters()}}
+        for it, entry in zip((layer, plain), entries, strict=True)
+    ]
     modes = [layer.training]
     with torch.no_grad():
         other = layer.eval().requires_grad_(False).merged()
@@ -90,7 +97,8 @@ def merge(sizes: Arrays, arrays: Arrays, x: Any) -> Arrays:
     with torch.no_grad():
         for value in plain.parameters():
             value.zero_()
-    return {**merged, "out": out, "is_plain": is_plain, "modes": modes, "after": layer(torch.from_numpy(x))}
+    out, after = out.detach(), layer(torch.from_numpy(x))
+    return {**merged, "out": out, "is_plain": is_plain, "modes": modes, "after": after, "back": back}
 
 
 def reload(sizes: Arrays, arrays: Arrays, x: Any) -> torch.Tensor:

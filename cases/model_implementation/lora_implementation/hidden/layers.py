@@ -33,14 +33,17 @@ def shapes_of(sizes: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     return {**shapes, "linear.bias": (outside,)} if sizes["bias"] else shapes
 
 
-def inputs(ws: Any, lead: tuple[int, ...] = (5,), adapted: bool = True) -> Any:
-    """Draws the layer's parameters, with a B of zeros where it is not adapted, an input, and what is sent back."""
+def inputs(ws: Any, lead: tuple[int, ...] = (5,), adapted: bool = True, steep: float = 1.0) -> Any:
+    """Draws the layer's parameters, with a B of zeros where it is not adapted, an input, and what is sent back.
+
+    steep: how large that is.
+    """
 
     def draw(sizes: dict[str, Any]) -> list[Any]:
         kind = np.float32 if sizes["dtype"] is None else np.float64
         arrays, rng = arrays_of(ws, sizes, kind)
         arrays["b"] *= adapted
-        sides = (rng.normal(size=(*lead, sizes[side])).astype(kind) for side in ("in_features", "out_features"))
-        return [arrays, *sides]
+        x, up = (rng.normal(size=(*lead, sizes[side])) for side in ("in_features", "out_features"))
+        return [arrays, x.astype(kind), (steep * up).astype(kind)]
 
     return draw
