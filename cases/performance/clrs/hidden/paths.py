@@ -58,6 +58,19 @@ def draw(rng: np.random.Generator, count: int, sizes: tuple[int, int], rule: Rul
     return Graphs(found, weights, pointers)
 
 
+def renamed(rng: np.random.Generator, sizes: Array, weights: Array, rule: Rule) -> Graphs:
+    """The same graphs in another order, and the nodes of each in another order, too."""
+    order = rng.permutation(len(sizes))
+    other, pointers = np.zeros_like(weights), np.full(weights.shape, -1, np.int64)
+    for row, graph in enumerate(order):
+        size = int(sizes[graph])
+        nodes = rng.permutation(size)
+        other[row, :size, :size] = weights[graph][np.ix_(nodes, nodes)]
+        pointers[row, :size, :size] = _pointers(other[row, :size, :size], rule)
+        np.fill_diagonal(pointers[row], -1)
+    return Graphs(sizes[order], other, pointers)
+
+
 def pairs(graphs: Graphs) -> tuple[list[str], Array]:
     """Every pair of two nodes as `graph:source:target`, and its pointer."""
     places = np.argwhere(graphs.pointers >= 0)
@@ -68,8 +81,13 @@ def files(train: Graphs, test: Graphs) -> dict[str, bytes]:
     """What `graphs/` holds: pointers for the training graphs alone."""
     return {
         "graphs/train.npz": _packed(sizes=train.sizes, weights=train.weights, pointers=train.pointers),
-        "graphs/test.npz": _packed(sizes=test.sizes, weights=test.weights),
+        "graphs/test.npz": asked(test),
     }
+
+
+def asked(test: Graphs) -> bytes:
+    """`graphs/test.npz`: without the pointers."""
+    return _packed(sizes=test.sizes, weights=test.weights)
 
 
 def _weights(rng: np.random.Generator, size: int) -> Array:
