@@ -31,8 +31,12 @@ def _values(seed: int, classes: int, count: int) -> dict[str, Any]:
 
 
 def _beginning(model: Any) -> dict[str, Any]:
-    """The first values of each parameter of a new model."""
-    return {name: value.detach().flatten()[:4000].clone() for name, value in model.named_parameters()}
+    """Values of each parameter of a new model, of a large one some from everywhere, the same for each model."""
+    found = {}
+    for name, value in model.named_parameters():
+        places = np.random.default_rng(0).integers(value.numel(), size=4000)
+        found[name] = value.detach().flatten()[np.unique(places) if value.numel() > 4000 else ...].clone()
+    return found
 
 
 def _wide() -> tuple[int, list[int]]:
