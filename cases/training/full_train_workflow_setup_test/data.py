@@ -92,7 +92,7 @@ def _pretrained(rng: np.random.Generator, textures: np.ndarray, folder: Path) ->
     folder.mkdir()
     kernel = 0.2 * rng.standard_normal((WIDTH, 3, 8, 8)) / 192**0.5
     kernel[rng.permutation(WIDTH)[:10]] += 12.0 * textures.transpose(0, 3, 1, 2) / 192
-    arrays = {"embed.weight": kernel, "embed.bias": 0.02 * rng.standard_normal(WIDTH)}
+    arrays = {"embed.weight": kernel, "embed.bias": 0.1 * rng.standard_normal(WIDTH)}
     arrays["positions"] = 0.05 * rng.standard_normal((1, 16, WIDTH))
     shapes = {"qkv": (3 * WIDTH, WIDTH), "proj": (WIDTH, WIDTH), "fc1": (2 * WIDTH, WIDTH), "fc2": (WIDTH, 2 * WIDTH)}
     for block in range(2):
@@ -102,7 +102,9 @@ def _pretrained(rng: np.random.Generator, textures: np.ndarray, folder: Path) ->
         for norm in ("norm1", "norm2"):
             arrays[f"blocks.{block}.{norm}.weight"] = 1 + 0.05 * rng.standard_normal(WIDTH)
             arrays[f"blocks.{block}.{norm}.bias"] = 0.05 * rng.standard_normal(WIDTH)
-    arrays["norm.weight"], arrays["norm.bias"] = np.ones(WIDTH), np.zeros(WIDTH)
+    # Far enough from what a new norm begins with to show whether they were loaded.
+    arrays["norm.weight"] = 1 + 0.2 * rng.standard_normal(WIDTH)
+    arrays["norm.bias"] = 0.2 * rng.standard_normal(WIDTH)
     named = {name: array.astype(np.float32) for name, array in arrays.items()}
     save_file(named, folder / "model.safetensors", metadata={"format": "pt"})
     config = {"model_type": "tiny-dino", "hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 4}

@@ -48,14 +48,17 @@ def probabilities(weights: Any, pictures: Any, scaling: Any) -> Any:
 
 
 def cosines(weights: Any, hub: Any) -> dict[str, float]:
-    """Of each matrix, of the locations, and of the blocks' biases and norms in one row, the norms' weights less 1."""
-    found = {name: _cosine(weights[name], part) for name, part in hub.items() if part.ndim > 1}
-    names = [name for name, part in hub.items() if part.ndim == 1 and name.startswith("blocks")]
-    rows = [np.concatenate([one[name] - name.endswith("weight") for name in names]) for one in (weights, hub)]
-    return found | {"the vector of biases and norms": _cosine(*rows)}
+    """Of each matrix and of the locations; of biases and norms in one row for each part, the norms' weights less 1."""
+    found = {name: cosine(weights[name], part) for name, part in hub.items() if part.ndim > 1}
+    parts = {"blocks": "the vector of the blocks' biases and norms", "embed": "embed.bias", "norm": "norm"}
+    for start, told in parts.items():
+        names = [name for name in hub if hub[name].ndim == 1 and name.startswith(start)]
+        rows = [np.concatenate([one[name] - name.endswith("weight") for name in names]) for one in (weights, hub)]
+        found[told] = cosine(*rows)
+    return found
 
 
-def _cosine(one: Any, other: Any) -> float:
+def cosine(one: Any, other: Any) -> float:
     return float((one * other).sum() / max(np.linalg.norm(one) * np.linalg.norm(other), 1e-30))
 
 
