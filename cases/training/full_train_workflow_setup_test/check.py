@@ -84,7 +84,7 @@ def measured(ws: Workspace) -> list[dict[str, float]]:
     for given in shares(ws)[0]:
         losses = _losses(given, pictures["labels"])
         right = 100.0 * (given.argmax(axis=1) == pictures["labels"])
-        entry = {}
+        entry: dict[str, float] = {}
         for split, chosen in (("train", pictures["train"]), ("val", ~pictures["train"])):
             entry |= {f"{split}_loss": float(losses[chosen].mean()), f"{split}_acc": float(right[chosen].mean())}
         found.append(entry)
