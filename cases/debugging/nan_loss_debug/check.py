@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from fits import at_the_end, fit, loss_of, losses_of, mild, predictions, times_the_line
-from lines import ALLOWED_RATIO, FAR, SCALES, USUAL, drawn, line_at, narrowed
+from lines import ALLOWED_RATIO, FAR, FLAT, SCALES, USUAL, drawn, line_at, narrowed
 from promised import fitted, given, made_data, unseen
 
 from bench.judge import Made, Probe, array, check, integer, mapping, numbers, run_command, sequence
@@ -155,7 +155,7 @@ def calls_as_promised(ws: Any) -> None:
 @check(weight=2, required=True)
 def reported_losses_are_true(ws: Any) -> None:
     """Returned losses and those told to the callback equal the loss recomputed from the model at that epoch."""
-    scales = [*USUAL.values(), *(SCALES[name] for name in ("years", "thousandths", "below one"))]
+    scales = [*USUAL.values(), *(SCALES[name] for name in ("years", "thousandths", "below one")), FLAT]
     # After two epochs the line is not found yet, so that a callback that comes after the last step shows.
     for scale, epochs in [*((it, 20) for it in scales), (USUAL["up to 100"], 2)]:
         points = drawn(ws, *scale, epochs=epochs)

@@ -57,7 +57,7 @@ _told: list[list[float]] = []
 class _Remembering:
     """A callback that notes its numbers and leaves gradients; what it returns, and whether it is true, mean nothing."""
 
-    def __call__(self, epoch: int, loss: float, model: nn.Module) -> int:
+    def __call__(self, epoch: int, loss: float, model: nn.Module, /) -> int:
         _told.append([epoch, loss])
         with torch.enable_grad():
             (loss * model(torch.ones(1, 1))).sum().backward()

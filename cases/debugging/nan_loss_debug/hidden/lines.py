@@ -16,6 +16,8 @@ SCALES = {
     "tens of thousands": (0.0, 30000.0, 0.02, -5.0),
     "steep": (0.0, 20000.0, 50.0, -5.0),
 }
+# So flat that a loss has no digits left where it is rounded to some decimals.
+FLAT = (0.0, 30.0, 1e-5, 1e-4)
 # The mean of x is about ninety times its spread from zero.
 FAR = (5000.0, 240.0, 0.4, 10.0)
 USUAL = {"up to 100": (0.0, 100.0, 2.0, 1.0), "up to 1000": (0.0, 1000.0, 3.0, -100.0)}
