@@ -12,6 +12,7 @@ from bench.casekit.data import stream, write_npz
 from bench.casekit.tables import to_csv
 
 TRAIN, SUPPLEMENT, EXAMPLE, JUDGED = 120, 60, 20, 80
+EXAMPLE_LAST, UNSAMPLED = 60, 48  # the judge's test has later months than the example, and one without a sample
 
 
 def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
@@ -23,7 +24,8 @@ def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
         _write_training(folder, rng, clinic)
         # These patients are drawn apart from those whose scores the program sees, and their scores apart from all.
         seen, unseen = (np.random.default_rng(stream(seed, f"{name} test {what}")) for what in ("samples", "scores"))
-        patients = draw_patients(seen, clinic, count, 50_000, score_rng=unseen)
+        odd = {"last": EXAMPLE_LAST} if name == "public" else {"unsampled": UNSAMPLED}
+        patients = draw_patients(seen, clinic, count, 50_000, score_rng=unseen, **odd)
         test, sample, right = questions(patients.clinical)
         # Without the scores the clinical table has nothing that the test table has not.
         tables = {"test": test, "test_peptides": patients.peptides, "test_proteins": patients.proteins}

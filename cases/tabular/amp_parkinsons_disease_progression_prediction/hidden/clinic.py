@@ -6,6 +6,8 @@ agent and another one for the judge, so that what was learnt by heart of the fir
 
 from __future__ import annotations
 
+import csv
+import io
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,20 +63,23 @@ def draw_patients(
     first_id: int,
     samples: bool = True,
     score_rng: np.random.Generator | None = None,
+    last: int = MONTHS[-1],
+    unsampled: int | None = None,
 ) -> Patients:
     """Draws `count` patients with 5 to 12 visits each; without `samples` there are clinical rows alone.
 
-    score_rng: draws the noise of the scores, where these stay with the judge.
+    score_rng: draws the noise of the scores, where these stay with the judge. last: no visit is later. unsampled: a
+    month in which no patient gives a sample.
     """
     made = Patients({}, {}, {})
     ids = first_id + np.cumsum(rng.integers(1, 60, count))
     for patient in rng.permutation(ids).tolist():
         severity, rate = rng.gamma(2.0), 0.5 * rng.gamma(1.5)
         medication = rng.random()
-        for month in MONTHS[: int(rng.integers(5, len(MONTHS) + 1))]:
+        for month in [it for it in MONTHS[: int(rng.integers(5, len(MONTHS) + 1))] if it <= last]:
             visit = {"visit_id": f"{patient}_{month}", "patient_id": patient, "visit_month": month}
             _add(made.clinical, visit | _scores(score_rng or rng, severity, rate * month / 12, medication))
-            if samples and rng.random() >= NO_SAMPLE:
+            if samples and rng.random() >= NO_SAMPLE and month != unsampled:
                 _sample(rng, clinic, made, visit, np.log(severity + 0.3), np.log(rate + 0.15))
     return made
 
@@ -138,3 +143,29 @@ def of_month(columns: Columns, month: int) -> Columns:
     """The rows of one month."""
     rows = [row for row, at in enumerate(columns["visit_month"]) if at == month]
     return {name: [values[row] for row in rows] for name, values in columns.items()}
+
+
+def renumbered(name: str, more: int) -> str:
+    """The number of a patient, or an id that begins with one, `more` higher."""
+    patient, *rest = name.split("_", 1)
+    return "_".join([str(int(patient) + more), *rest])
+
+
+def altered(text: str, more: int, month: int, rng: np.random.Generator) -> str:
+    """A file of the example with other patients' numbers and, after `month`, amounts that are others.
+
+    So stored ratings find no patient there, and a look ahead finds other samples.
+    """
+    rows = list(csv.DictReader(io.StringIO(text)))
+    factors: dict[tuple[str, str], float] = {}
+    for row in rows:
+        for name in row.keys() & {"visit_id", "patient_id", "row_id", "prediction_id"}:
+            row[name] = renumbered(row[name], more)
+        for name in row.keys() & {"NPX", "PeptideAbundance"} if int(row["visit_month"]) > month else ():
+            factor = factors.setdefault((row["patient_id"], row["UniProt"]), float(rng.choice([0.25, 4])))
+            row[name] = f"{float(row[name]) * factor:.2f}"
+    made = io.StringIO()
+    writer = csv.DictWriter(made, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return made.getvalue()

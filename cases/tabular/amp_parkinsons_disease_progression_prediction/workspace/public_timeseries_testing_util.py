@@ -20,6 +20,9 @@ import pandas as pd
 
 TABLES = ("test", "test_peptides", "test_proteins", "sample_submission")
 COLUMNS = ["prediction_id", "rating"]
+# A table without rows has no other types than one with rows.
+TYPES = dict.fromkeys(["visit_month", "patient_id"], "int64") | dict.fromkeys(["NPX", "PeptideAbundance"], "float64")
+TYPES |= dict.fromkeys(["visit_id", "UniProt", "Peptide", "updrs_test", "row_id", "prediction_id"], "str")
 
 
 class ExampleMonths:
@@ -49,7 +52,7 @@ class ServedMonths:
         answer = self._ask("/month")
         if answer.get("done"):
             return None
-        return [pd.read_csv(io.StringIO(answer[name])) for name in TABLES]
+        return [pd.read_csv(io.StringIO(answer[name]), dtype=TYPES) for name in TABLES]
 
     def take(self, frame: pd.DataFrame) -> None:
         rows = [[str(asked), float(rating)] for asked, rating in frame[COLUMNS].itertuples(index=False)]
