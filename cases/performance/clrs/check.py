@@ -81,13 +81,13 @@ def _again(ws: Any) -> Any:
 @once
 def _renamed(ws: Any) -> tuple[list[str], Any, bytes]:
     """The test graphs in another order, their nodes, too: the pairs, their pointers, and the file."""
-    given = ws.npz("graphs/test.npz")
-    test = renamed(ws.numpy_rng("another order"), given["sizes"], given["weights"], total)
+    with np.load(ws.original(GIVEN[1])) as given:
+        test = renamed(ws.numpy_rng("another order"), given["sizes"], given["weights"], total)
     return *pairs(test), asked(test)
 
 
 def _others(ws: Any) -> dict[str, bytes]:
-    return {GIVEN[0]: ws.bytes(GIVEN[0]), GIVEN[1]: _renamed(ws)[2]}
+    return {GIVEN[0]: ws.original(GIVEN[0]).read_bytes(), GIVEN[1]: _renamed(ws)[2]}
 
 
 def _pointers(folder: Any, names: list[str]) -> Any:
