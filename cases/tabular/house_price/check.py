@@ -4,6 +4,7 @@ The second is what a submission alone cannot show: that train.py is where the pr
 from the data it is given.
 """
 
+import csv
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ SAME = 0.06  # of the mean price: two unseeded forests of 100 trees are 2 to 3 %
 SEEDED = 0.02  # of the mean price, where a program leaves nothing to chance: the order of sums, on another machine
 CHANCE = 10  # times as far as two runs are apart: a cent of noise is no reason for another submission
 STRONG = 15_000
+GROWN = ("LotArea", "1stFlrSF", "GrLivArea")  # which every house has
 FRESH_TRAIN, FRESH_TEST = 1168, 1500
 RUN_S, GUIDE = 60, "data_description.txt"
 
@@ -82,13 +84,16 @@ def submission_is_the_programs(ws: Any) -> None:
 
 
 def _again(ws: Any) -> Any:
-    """The prices that train.py gives the test houses, which have exchanged their ids: no table kept by id helps."""
+    """The prices that train.py gives the test houses, which have exchanged their ids and grown by a square foot.
+
+    No table of prices helps that is kept by id, or by what the columns hold.
+    """
     ids, _ = _answers(ws)
     others = ids[np.random.default_rng([ws.seed, 81]).permutation(len(ids))]
-    head, *rows = ws.original("test.csv").read_text().splitlines()
-    named = dict(zip(map(str, ids), others, strict=True))
-    rows = [f"{named[row.partition(',')[0]]},{row.partition(',')[2]}" for row in rows]
-    given = {"train.csv": ws.original("train.csv").read_bytes(), "test.csv": "\n".join([head, *rows]) + "\n"}
+    head, *rows = csv.reader(ws.original("test.csv").read_text().splitlines())
+    table = dict(zip(head, zip(*rows, strict=True), strict=True)) | {"Id": others}
+    table |= {name: [int(feet) + 1 for feet in table[name]] for name in GROWN}
+    given = {"train.csv": ws.original("train.csv").read_bytes(), "test.csv": to_csv(table)}
     # A submission that lies there is no reason to write none, nor is it to be written where the program once lay.
     there = "printf 'Id,SalePrice\\n0,1\\n' > submission.csv && cp -R . /tmp/town"
     elsewhere = f"{there} && (cd /tmp/town && python train.py) && cp -Rf /tmp/town/. ."
