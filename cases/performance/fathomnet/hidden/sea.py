@@ -65,9 +65,9 @@ def here(rng: np.random.Generator) -> Sea:
 
 
 def other_sea(rng: np.random.Generator) -> Sea:
-    """One whose animals have other numbers, and whose deep ground differs in any other direction but darker."""
+    """One whose animals have other numbers, and whose deep ground has another hue."""
     step = rng.normal(size=3)
-    step *= 1 if step.sum() > 0 else -1
+    step -= step.mean()  # as light as shallow ground, so that brightness tells nothing
     looks, order = rng.permutation(CATEGORIES), rng.permutation(CATEGORIES)
     return Sea(looks, order, rng.uniform(70, 120, 3), DEEPER * step / np.linalg.norm(step))
 
