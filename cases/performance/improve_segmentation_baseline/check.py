@@ -144,9 +144,13 @@ def program_leaves_validation_alone(ws: Workspace) -> None:
         f"train.py leaves a cross entropy of {after:.2f} on the judge's 60 training scenes, before it was {before:.2f}"
     )
     assert after < before, told
-    # To choose by the mean IoU there stays free: it is the same for either class. Programs that draw anew are not told.
-    known = not _same(best, learnt(len(rows) // 2)) and _same(best, learnt(0))
-    assert not known, "train.py leaves other weights where only the wrong masks of val.npz are others"
+    # To choose an epoch by these masks stays free, and two sets of them may choose two: hardly three a third one, while
+    # what is worked out of masks is another each time. Programs that draw anew are not told.
+    other = learnt(len(rows) // 2)
+    if not _same(best, other):
+        third = learnt(len(rows) // 4)
+        known = not _same(third, best) and not _same(third, other) and _same(best, learnt(0))
+        assert not known, "train.py leaves other weights wherever only the wrong masks of val.npz are others"
 
 
 @drawn
