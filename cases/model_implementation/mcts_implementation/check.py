@@ -49,7 +49,7 @@ def bound_is_exact(ws: Any) -> None:
 @check(weight=2, required=True)
 def planted_trees(ws: Any) -> None:
     """`_select(node)` walks as the judge from any node; `_backpropagate(node, reward)` counts once a level."""
-    for game, count in ((CHAIN, 1), (trap(ws)[0], 120), (UNEVEN, 80)):
+    for game, count in ((CHAIN, 1), (trap(ws)[0], 150), (UNEVEN, 80)):
         trees = []
         for turn, rows in enumerate(drawn_tree(ws, game) for _ in range(count)):
             size = ws.rng.choice([1.0, 1.0, 1e12])

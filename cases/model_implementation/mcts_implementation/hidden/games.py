@@ -16,7 +16,7 @@ LONG: list[Any] = [*([place + 1] for place in range(30_000)), 2.5]
 """The same, for searches: thirty thousand moves."""
 UNEVEN: list[Any] = [[1, 2, 3], 1.0, [4, 5], [6, 7, 8, 9], 2.0, 3.0, 4.0, 5.0, [10, 11], 6.0, 7.0, 8.0]
 """A game whose ends lie one to three moves from the start."""
-SCALES = (-2.0, 2.0), (-2.0, 2.0), (-3e13, -1e13), (-3e200, -1e200), (1e13, 3e13), (1e9, 1e9 + 4)
+SCALES = *[(-2.0, 2.0)] * 6, (-3e13, -1e13), (-3e200, -1e200), (1e13, 3e13), (1e9, 1e9 + 4)
 """Means of nodes in planted trees: a reward may be any number, and large ones may differ by little."""
 
 
@@ -64,18 +64,19 @@ def visits(rewards: list[float], simulations: int, constant: float) -> list[int]
 
 
 def drawn_tree(ws: Any, game: list[Any]) -> list[list[Any]]:
-    """Random visits and values over a game of three moves; some nodes are not fully expanded, some not visited.
+    """Random visits and values over a game of three moves; some nodes are not fully expanded, or not visited.
 
     Below a node without visits there are none; it has children nevertheless, as in a tree that somebody has built.
     """
     rows: list[list[Any]] = [[-1, -1, 10 ** ws.rng.randint(2, 9), ws.rng.uniform(-50, 50), []]]
-    places, scale = [0], ws.rng.choice(SCALES)
+    # A walk ends at the first node without visits, so that most trees have none.
+    places, scale, visited = [0], ws.rng.choice(SCALES), ws.rng.choice([1.0, 1.0, 0.92])
     for above, place in enumerate(places):
         after = game[place] if isinstance(game[place], list) else []
         rows[above][4] = [n for n in range(len(after)) if above and len(after) > 1 and ws.rng.random() < 0.1]
         for n, child in enumerate(after):
             if n not in rows[above][4]:
-                visits = ws.rng.randint(2, 60) if rows[above][2] and ws.rng.random() < 0.92 else 0
+                visits = ws.rng.randint(2, 60) if rows[above][2] and ws.rng.random() < visited else 0
                 rows.append([above, n, visits, visits * ws.rng.uniform(*scale), []])
                 places.append(child)
     return rows
