@@ -108,6 +108,9 @@ class HostileWorkspace(Workspace):
     def text(self, path: str, max_mb: float = 5) -> str:
         return str(self._value)[:1000] if not isinstance(self._value, int) else "9" * 400
 
+    def program(self, path: str, max_mb: float = 5) -> str:
+        return self.text(path, max_mb)
+
     def bytes(self, path: str, max_mb: float = 100) -> bytes:
         return self.text(path).encode()
 
@@ -135,7 +138,7 @@ class HostileWorkspace(Workspace):
         return self.npz(path, max_mb)
 
 
-_READERS = ("exists", "json", "jsonl", "text", "bytes", "csv", "npz", "npy", "safetensors")
+_READERS = ("exists", "json", "jsonl", "text", "program", "bytes", "csv", "npz", "npy", "safetensors")
 
 
 class HostileRan(Ran):

@@ -192,7 +192,7 @@ def asks_the_model(ws):
     for said in ("Positive", "Negative"):
         review = f"number {ws.rng.randint(10, 10**9)} with the marker {said}"
         assert string(ws.call("answer:label", review)) == said.lower(), f"not {said.lower()}"
-        seen = ws.journal("llm", during="judging")[-1:]
+        seen = [it for it in ws.journal("llm", during="judging") if it["event"] == "asked"][-1:]
         assert seen and review in seen[0]["messages"][-1]["content"], "the model did not see the review"
 
 
@@ -200,7 +200,7 @@ def asks_the_model(ws):
 def instructs_the_model(ws):
     """The model is told what to answer with."""
     ws.call("answer:label", "marker Positive")
-    seen = ws.journal("llm", during="judging")[-1:]
+    seen = [it for it in ws.journal("llm", during="judging") if it["event"] == "asked"][-1:]
     assert seen and "one word" in seen[0]["messages"][0]["content"], "no instruction"
 '''
 MODEL = """

@@ -41,7 +41,8 @@ def world(
     rng: np.random.Generator, folder: Path, rows: int, noise: float, longer: int, turned: bool
 ) -> dict[str, float]:
     """Write a checkpoint and a split; gives its accuracy in per cent."""
-    length = int(rng.integers(44, 53)) + longer
+    # Of another parity where answers are turned round, so that no hidden config.json is the visible one.
+    length = 2 * int(rng.integers(22, 27)) + turned + longer
     names = sorted({"".join(rng.choice(SYLLABLES, int(rng.integers(2, 4)))) for _ in range(260)})
     words = [str(name) for name in rng.permutation(names)]
     # Elsewhere in a hidden vocabulary, so that a number that is written down shows.
