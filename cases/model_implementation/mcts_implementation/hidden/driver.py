@@ -13,16 +13,16 @@ from typing import Any
 
 
 class Clock:
-    """While a search runs, every clock leaps an hour at each clone: what hangs on the time that a game takes shows."""
+    """While a search runs, every clock of `time` leaps an hour at each clone: what hangs on the time that a game takes shows."""
 
     leap = ahead = 0
 
     @staticmethod
     def leaping(clock: Callable[[], Any], second: int) -> Callable[[], Any]:
-        return lambda: clock() + Clock.ahead * second
+        return lambda *which: clock(*which) + Clock.ahead * second
 
 
-for _name in ("time", "monotonic", "perf_counter", "process_time", "thread_time"):
+for _name in ("time", "monotonic", "perf_counter", "process_time", "thread_time", "clock_gettime"):
     setattr(time, _name, Clock.leaping(getattr(time, _name), 1))
     setattr(time, f"{_name}_ns", Clock.leaping(getattr(time, f"{_name}_ns"), 10**9))
 # Whoever recurses once a move must not get by with another limit.
