@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Clock:
-    """While a search runs, every clock of `time` leaps an hour at each clone: what hangs on the time that a game takes shows."""
+    """While a search runs, every clock of `time` leaps an hour at each clone: what hangs on the time it takes shows."""
 
     leap = ahead = 0
 
