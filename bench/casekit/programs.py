@@ -59,19 +59,17 @@ def left_alone(ran: Any, inputs: Mapping[str, Any]) -> None:
     assert not added, f"the program put {added[0]} into a folder that must stay as it is"
 
 
-def kept_as_given(ws: Any, folder: str, given: Collection[str], run: Callable[[], Any]) -> None:
-    """AssertionError when the agent left a new file in `folder`, or its program adds one or changes one of `given`.
+def kept_as_given(ws: Any, inputs: Mapping[str, Any], run: Callable[[], Any]) -> None:
+    """AssertionError when the agent left a new file in a folder of `inputs`, or its program changes or adds one.
 
-    run: gives what the program left on the files it was given. When that raises an AssertionError nothing is said of it
-    here: another check is to say why the program fails.
+    run: gives what the program left on `inputs`. When that raises an AssertionError nothing is said of it here: another
+    check is to say why the program fails.
     """
-    more = [path for path in ws.files() if path.startswith(f"{folder}/") and path not in given]
-    assert not more, f"{folder}/ must stay as it is, {more[0][:80]} is new"
+    folders = {name.split("/")[0] for name in inputs if "/" in name}
+    more = [name for name in ws.files() if name.split("/")[0] in folders and name not in inputs]
+    assert not more, f"{more[0][:80]} is new, in a folder that must stay as it is"
     try:
         ran = run()
     except AssertionError:
         return
-    changed = [path for path in sorted(given) if not ran.exists(path) or ran.sha256(path) != ws.sha256(path)]
-    assert not changed, f"{folder}/ must stay as it is, the program changes {changed[0]}"
-    added = [path for path in ran.files() if path.startswith(f"{folder}/") and path not in given]
-    assert not added, f"{folder}/ must stay as it is, the program adds {added[0][:80]}"
+    left_alone(ran, inputs)
