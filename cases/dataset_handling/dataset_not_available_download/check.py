@@ -24,7 +24,7 @@ def faults(ws: Workspace) -> dict[str, dict[str, Any]]:
 def causes_said(ws: Workspace) -> dict[str, list[str]]:
     """Of each path what the report's lines about it say."""
     lines = re.findall(r"(?m)^/(\w+)/pebbles-1\.0\.tgz: (.*)$", ws.text(REPORT, max_mb=0.1))
-    return {path: [rest.strip() for of, rest in lines if of == path] for path in faults(ws)}
+    return {path: [rest.rstrip() for of, rest in lines if of == path] for path in faults(ws)}
 
 
 @check(guard=True)

@@ -48,10 +48,11 @@ def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
 def _names(split: str, low: int, high: int, rng: np.random.Generator) -> list[str]:
     """Between `low` and `high` - 1 image paths a class, numbered with gaps as in the real set.
 
-    So few numbers that both splits have files of one name: only the path tells them apart.
+    So few numbers that both splits have files of one name: only the path tells them apart. As in the real set, some
+    are pictures of ImageNet's validation by their names, in both splits.
     """
     return [
-        f"{split}/{wnid}/{wnid}_{number}.JPEG"
+        f"{split}/{wnid}/{wnid}_{number}.JPEG" if number % 9 else f"{split}/{wnid}/ILSVRC2012_val_000{number:05}.JPEG"
         for wnid in WNIDS
         for number in sorted(rng.choice(99, size=int(rng.integers(low, high)), replace=False).tolist())
     ]

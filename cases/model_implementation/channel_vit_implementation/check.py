@@ -8,7 +8,20 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from reference import FOUR, ONE_PATCH, SIX, SMALL, all_tokens, drawn, picked_of, prepared, shapes, slope, wanted_of
+from reference import (
+    FOUR,
+    ONE_PATCH,
+    SIX,
+    SMALL,
+    WIDE,
+    all_tokens,
+    drawn,
+    picked_of,
+    prepared,
+    shapes,
+    slope,
+    wanted_of,
+)
 
 from bench.judge import Probe, array, check, close, integer, mapping, number, sequence, string
 
@@ -27,13 +40,14 @@ def _compare(ws: Any, sizes: dict[str, Any], calls: list[dict[str, Any]]) -> Non
         call["x"] = rng.normal(size=call.pop("shape")) if "shape" in call else calls[call["again"]]["x"]
     answers = sequence(ws.drive("driver.py:called", sizes, weights, calls), length=len(calls))
     for call, answer in zip(calls, answers, strict=True):
-        x, indices, count, found, kind = sequence(answer, length=5)
+        x, indices, count, marked, found, kind = sequence(answer, length=6)
         what, channels, picked = call.get("what", ""), call["x"].shape[1], call.get("indices")
         told = f"{what or 'forward'} of {'x'.join(map(str, call['x'].shape))}, channels {picked or 'left out'}"
         exact = call.get("dtype", "float64") == "float64"
         assert kind == f"torch.{call.get('dtype', 'float64')}", f"{told}: the result is {kind}"
         assert integer(count) == all_tokens(sizes), f"{told}: num_patches is {count} after the call"
         close(x, call["x"], rtol=0, atol=0 if exact else 1e-6, what=f"{told}: x after the call")
+        assert marked is False, f"{told}: x needs gradients after the call"
         if picked:
             assert array(indices, shape=(len(call["x"]), channels)).tolist() == picked, f"{told}: indices are changed"
         weights = {**weights, "pos_embed": (1 + call.get("moved", 0)) * weights["pos_embed"]}
@@ -111,9 +125,11 @@ def chosen_channels_match(ws: Any) -> None:
             shape, indices = (batch, count, side, side), picked_of(rng, batch, count, known)
             for more in ({"what": "prepare_tokens"}, {"how": "name"}, {"what": "patch_embed"}):
                 calls.append({"shape": shape, "indices": indices, **more})
-        # One channel may be in several slots.
-        indices = [[1, 1, 0, 1], [2, 0, 0, 2]]
-        _compare(ws, sizes, [*calls, {"shape": (2, 4, side, side), "indices": indices, "what": "prepare_tokens"}])
+        # One channel may be in several slots, and those of all samples may be the same, in no order of their own.
+        for indices in ([[1, 1, 0, 1], [2, 0, 0, 2]], [[0, 2, 1, 3]] * 2, [[0, 0, 2]] * 3):
+            shape = (len(indices), len(indices[0]), side, side)
+            calls.append({"shape": shape, "indices": indices, "what": "prepare_tokens"})
+        _compare(ws, sizes, calls)
 
 
 @check(weight=2, required=True)
@@ -134,14 +150,22 @@ def other_pictures_match(ws: Any) -> None:
 @check(weight=2, required=True)
 def gradients_match(ws: Any) -> None:
     """In both modes gradients of x and the parameters are the judge's; channels that are not there get none."""
-    for sizes, rows, columns, training in ((SIX, 4, 4, True), (FOUR, 4, 4, False), (SIX, 3, 5, False), (FOUR, 2, 3, 1)):
+    cases = ((SIX, 4, 4, 1, 1), (FOUR, 4, 4, 0, 1), (SIX, 3, 5, 0, 1), (FOUR, 2, 3, 1, 1), (WIDE, 11, 14, 1, 0))
+    for sizes, rows, columns, training, inputs in cases:
         rng, patch = ws.numpy_rng(f"slopes {rows} {sizes}"), sizes["patch_size"]
         weights, indices = drawn(rng, sizes), {3: None, 5: [[0], [0]]}.get(columns, [[0, 2, 3], [3, 0, 2]])
         channels = indices or [[0, 1, 2]]
         x = rng.normal(size=(2, len(channels[0]), rows * patch, columns * patch))
         up = rng.normal(size=(2, 1 + len(channels[0]) * rows * columns, sizes["embed_dim"]))
-        told = mapping(ws.drive("driver.py:slopes", sizes, weights, x, indices, up, bool(training)))
-        for name in ("x", "cls_token", "pos_embed", "patch_embed.weight", "patch_embed.bias", "patch_embed.table"):
+        told = mapping(ws.drive("driver.py:slopes", sizes, weights, x, indices, up, bool(training), bool(inputs)))
+        for name in (
+            *["x"] * inputs,
+            "cls_token",
+            "pos_embed",
+            "patch_embed.weight",
+            "patch_embed.bias",
+            "patch_embed.table",
+        ):
             entry = x if name == "x" else weights[name]
             found = array(told.get(name), shape=entry.shape)
             if name.endswith("table"):
@@ -193,8 +217,11 @@ def settings_match(ws: Any) -> None:
     single = {"shape": (2, 1, side, side), "what": "prepare_tokens"}
     lost = [{**call, "training": True, "half_dropped": True} for call in (tokens, single)]
     _compare(ws, SIX | {"drop_rate": 0.5}, [*lost, {**tokens}])
-    wide = {"img_size": [64], "patch_size": 4, "in_chans": 12, "embed_dim": 8, "depth": 1, "num_heads": 1}
-    _compare(ws, wide, [{"shape": (1, 11, 64, 64), "indices": picked_of(rng, 1, 11, 12), "what": "prepare_tokens"}])
+    # Many tokens of a channel, and many channels.
+    for side, known, count in ((64, 12, 11), (8, 90, 70)):
+        wide = {"img_size": [side], "patch_size": 4, "in_chans": known, "embed_dim": 8, "depth": 1, "num_heads": 1}
+        call = {"shape": (1, count, side, side), "what": "prepare_tokens"}
+        _compare(ws, wide, [call | {"indices": picked_of(rng, 1, count, known)}, call | {"how": "plain"}])
 
 
 @check(weight=0, required=True)

@@ -72,8 +72,7 @@ def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
         for part in call.get("what", "").split("."):
             function = getattr(function, part) if part else function
         if call.get("moved"):
-            with torch.no_grad():
-                model.pos_embed.mul_(2)
+            model.pos_embed.data.mul_(2)  # which no counter of changes tells
         with torch.set_grad_enabled(call.get("gradients", True)):
             if call.get("how") == "name":
                 found = function(current_channel_indices=indices, x=x)
@@ -85,13 +84,14 @@ def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
         given.append([x, indices, model.patch_embed.num_patches])
     plain = [[part.detach() for part in found] if isinstance(found, list) else found.detach() for found in made]
     kinds = [str(found[0].dtype) for found in plain]
-    return [[*both, found, kind] for both, found, kind in zip(given, plain, kinds, strict=True)]
+    marked = [[x.detach(), indices, count, x.requires_grad] for x, indices, count in given]
+    return [[*them, found, kind] for them, found, kind in zip(marked, plain, kinds, strict=True)]
 
 
-def slopes(sizes: Arrays, weights: Arrays, x: Any, indices: Any, up: Any, training: bool) -> Arrays:
-    """Gradients of sum(up * prepare_tokens(x, indices)) by the judge's names."""
+def slopes(sizes: Arrays, weights: Arrays, x: Any, indices: Any, up: Any, training: bool, inputs: bool) -> Arrays:
+    """Gradients of sum(up * prepare_tokens(x, indices)) by the judge's names; x needs one if `inputs`."""
     model = _model(sizes, weights).train(training)
-    entry = torch.from_numpy(x).requires_grad_()
+    entry = torch.from_numpy(x).requires_grad_(inputs)
     tokens = model.prepare_tokens(entry, None if indices is None else torch.tensor(indices))
     (tokens * torch.from_numpy(up)).sum().backward()
     found = {"x": entry, "cls_token": model.cls_token, "pos_embed": model.pos_embed}

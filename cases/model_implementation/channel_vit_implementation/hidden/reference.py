@@ -14,6 +14,7 @@ SIX: Sizes = {"img_size": [32], "patch_size": 8, "in_chans": 6, "embed_dim": 48,
 FOUR: Sizes = {"img_size": [24], "patch_size": 6, "in_chans": 4, "embed_dim": 20, "depth": 3, "num_heads": 2,
         "mlp_ratio": 2.0, "qkv_bias": True}  # fmt: skip
 SMALL: Sizes = {"img_size": [8], "patch_size": 4, "in_chans": 4, "embed_dim": 8, "depth": 2, "num_heads": 2}
+WIDE: Sizes = {"img_size": [64], "patch_size": 32, "in_chans": 5, "embed_dim": 6, "depth": 0, "num_heads": 1}
 ONE_PATCH: Sizes = {"img_size": [8], "patch_size": 8, "in_chans": 5, "embed_dim": 12, "depth": 1, "num_heads": 3}
 
 

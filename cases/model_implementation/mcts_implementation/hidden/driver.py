@@ -46,6 +46,7 @@ KINDS: dict[str, Any] = {
     "text": lambda n: "xyzuvw"[:n],
     "pair": lambda n: (0, -n),
     "mixed": lambda n: (0, None, (), frozenset("a"), 1.5, ("b", 2))[n],
+    "empty": lambda n: (None, "", 0, (), b"", frozenset())[n],
 }
 
 
@@ -124,25 +125,25 @@ def bounds(nodes: list[list[Any]], constant: float) -> list[Any]:
 
 
 def planted(game: list[Any], trees: list[list[Any]]) -> list[Any]:
-    """For each tree (rows, constant, rewards, start) what `_planted` gives."""
+    """For each tree (rows, constant, rewards, start, kind) what `_planted` gives."""
     return [_planted(game, *tree) for tree in trees]
 
 
 def _planted(
-    game: list[Any], rows: list[list[Any]], constant: float, rewards: list[list[Any]], start: int
+    game: list[Any], rows: list[list[Any]], constant: float, rewards: list[list[Any]], start: int, kind: str
 ) -> list[Any]:
     """Which row is selected from the row `start`, and the tree before and after rewards are propagated from some rows.
 
     A row is [row of the parent, index of the action, visits, value, untried].
     """
     mcts.C_PUCT, search, nodes = constant, mcts.MCTS(), []  # type: ignore[var-annotated]
-    for above, action, visits, value, untried in rows:
-        node = mcts.Node(Played(game))
+    for above, number, visits, value, untried in rows:
+        node = mcts.Node(Played(game, kind))
         if above >= 0:
-            state = nodes[above].state.clone()
+            state, action = nodes[above].state.clone(), KINDS[kind](number)
             state.apply_action(action)
             node = nodes[above].children[action] = mcts.Node(state, parent=nodes[above], action=action)
-        node.visit_count, node.total_value, node.untried_actions = visits, value, list(untried)
+        node.visit_count, node.total_value, node.untried_actions = visits, value, list(map(KINDS[kind], untried))
         nodes.append(node)
     chosen = search._select(nodes[start])
     before = dumped(nodes[0])
@@ -152,7 +153,10 @@ def _planted(
 
 
 def expanded(game: list[Any], kind: str, times: int, seed: int) -> list[Any]:
-    """Trees after each expansion of one node, and the first three choices, at most, at each of many others."""
+    """Trees after each expansion of one node, and the first three choices, at most, at each of many others.
+
+    At every other one the first choice is not the agent's: it has a child that somebody else has added.
+    """
     random.seed(seed)
     root, steps = mcts.Node(Played(game, kind)), []
     while root.untried_actions:
@@ -160,9 +164,17 @@ def expanded(game: list[Any], kind: str, times: int, seed: int) -> list[Any]:
         steps.append([dumped(root), child is list(root.children.values())[-1], root.state.moves, child.state.moves])
     search, start, choices = mcts.MCTS(), Played(game, kind), []
     places = {action: n for n, action in enumerate(start.get_legal_actions())}
-    for _ in range(times):
-        node = mcts.Node(start)
-        choices.append([places[search._expand(node).action] for _ in range(min(3, len(places)))])
+    other = random.Random(seed + 1)
+    for turn in range(times):
+        node, chosen = mcts.Node(start), []
+        if turn % 2 and len(places) > 1:
+            chosen.append(node.untried_actions.pop(other.randrange(len(places))))
+            state = start.clone()
+            state.apply_action(chosen[0])
+            node.children[chosen[0]] = mcts.Node(state, parent=node, action=chosen[0])
+        while len(chosen) < min(3, len(places)):
+            chosen.append(search._expand(node).action)
+        choices.append([places[action] for action in chosen])
     return [steps, choices]
 
 
