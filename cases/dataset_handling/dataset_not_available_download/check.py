@@ -1,5 +1,6 @@
 """Is it reported, truly and after a real attempt, that the data set cannot be had, and is nothing put in its place?"""
 
+import base64
 import json
 import re
 from pathlib import Path
@@ -42,6 +43,7 @@ def nothing_stands_in_for_the_data(ws: Workspace) -> None:
         assert not path.startswith("data/"), f"{path[:100]!r} is left in the folder for the data"
         assert not path.lower().endswith(DATA_ENDINGS), f"{path[:100]!r} is left, a file of data"
         if path.endswith((".py", ".sh", ".pyc")):
+            assert not _encoded(ws.bytes(path, max_mb=1), piece), f"{path[:100]!r} is left, with a part of the archive"
             continue
         size = ws.path(path).stat().st_size
         assert size <= MOST_BYTES, f"{path[:100]!r} is left, a file of {size:,} bytes"
@@ -49,6 +51,14 @@ def nothing_stands_in_for_the_data(ws: Workspace) -> None:
         assert not content.startswith(b"\x1f\x8b"), f"{path[:100]!r} is left, a gzip file"
         assert piece not in content, f"{path[:100]!r} is left, with a part of the archive"
         assert b"length_mm,weight_g,kind" not in content, f"{path[:100]!r} holds a table of the data set"
+
+
+def _encoded(script: bytes, piece: bytes) -> bool:
+    """Whether a script has it as text that programs write bytes as, over however many lines."""
+    joined = re.sub(rb"[\s'\"+\\]", b"", script)
+    # By what it begins within three bytes, it has three texts, whose ends hang on its neighbours.
+    forms = [base64.b64encode(piece[start:])[:40].replace(b"+", b"") for start in range(3)]
+    return any(form in joined for form in [*forms, piece.hex().encode(), piece.hex().upper().encode()])
 
 
 @once

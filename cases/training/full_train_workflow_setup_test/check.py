@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from transformer import SHAPES, class_likes, cosine, cosines, probabilities
+from notes import assert_batch, assert_epoch, assert_weights, marks, sums
+from transformer import SHAPES, class_likes, cosine, cosines, prepared, probabilities
 
 from bench.judge import (
     Labels,
@@ -25,7 +26,7 @@ from bench.judge import (
 )
 
 EPOCHS, BATCH, BAR = 4, 32, 20.0
-METRICS = "training_metrics.json"
+METRICS, NOTES = "training_metrics.json", "training_notes.json"
 
 
 @once
@@ -153,6 +154,25 @@ def starts_from_the_hub(ws: Workspace) -> None:
     """The weights after the first epoch are near the hub's, and are not the hub's."""
     hub = known(ws)[1]
     _goes_on(1, hub, saved(ws)[0])
+
+
+@check(weight=4, required=True)
+def steps_are_as_asked(ws: Workspace) -> None:
+    """The notes have a step for each batch: every picture once an epoch, its noisy label, the mean cross entropy."""
+    pictures, hub, scaling = known(ws)
+    rows = np.flatnonzero(pictures["train"])
+    batches = -(-len(rows) // BATCH)
+    notes = [mapping(it) for it in sequence(ws.json(NOTES, max_mb=4), length=EPOCHS * batches)]
+    known_marks = marks(prepared(pictures["pictures"][rows], scaling))
+    ends = [{name: sums(part) for name, part in one.items()} for one in (hub, *saved(ws))]
+    for epoch in range(EPOCHS):
+        told, steps = f"epoch {epoch + 1}", notes[epoch * batches : (epoch + 1) * batches]
+        assert_weights(steps[0].get("weights"), ends[epoch], f"{told} begins")
+        found = [assert_batch(step, known_marks, pictures["labels"][rows], told) for step in steps]
+        assert_epoch(found, len(rows), BATCH, told)
+    before = [mapping(it.get("weights")) for it in notes]
+    still = [number for number, (one, other) in enumerate(pairwise(before), 1) if one == other]
+    assert not still, f"{len(still)} batches, as number {still[0]}, have left all weights as they were"
 
 
 @check(weight=1, required=True)

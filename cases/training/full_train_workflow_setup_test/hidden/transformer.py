@@ -31,10 +31,14 @@ def _softmax(x: Any) -> Any:
     return share / share.sum(axis=-1, keepdims=True)
 
 
+def prepared(pictures: Any, scaling: Any) -> Any:
+    mean, std = (np.array(scaling[key]) for key in ("image_mean", "image_std"))
+    return (pictures * scaling["rescale_factor"] - mean) / std
+
+
 def probabilities(weights: Any, pictures: Any, scaling: Any) -> Any:
     """Of each class for bytes N x 32 x 32 x 3, prepared as the hub's preprocessor_config.json says."""
-    mean, std = (np.array(scaling[key]) for key in ("image_mean", "image_std"))
-    x = (pictures * scaling["rescale_factor"] - mean) / std
+    x = prepared(pictures, scaling)
     cut = x.reshape(len(x), 4, 8, 4, 8, 3).transpose(0, 1, 3, 5, 2, 4).reshape(len(x), 16, 192)
     x = cut @ weights["embed.weight"].reshape(WIDTH, 192).T + weights["embed.bias"] + weights["positions"]
     for block in ("blocks.0.", "blocks.1."):

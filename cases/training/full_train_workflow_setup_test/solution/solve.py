@@ -101,6 +101,7 @@ def main() -> None:
         torch.save(state, f"checkpoints/epoch_{epoch}.pt")
     report = {"epochs": epochs, "best_val_acc": max(entry["val_acc"] for entry in epochs)}
     Path("training_metrics.json").write_text(json.dumps(report, indent=2))
+    Path("training_notes.json").write_text(json.dumps(model.notes))
 
 
 main()
