@@ -120,8 +120,11 @@ def _receive(service: Service, run: Run, document: Json, row_names: Sequence[str
             _note_rows(service, run, rows, offset, row_names)
         elif name == "wandb-summary.json" and lines:
             run.summary = parse_object(lines[-1])
+    complete = document.get("complete") is True
+    if run.state != "running" and not complete:
+        note(service, "run_reopened", run)
     run.state = "running"  # a resumed run streams again after its end, and ends a second time
-    if document.get("complete") is True:
+    if complete:
         run.state = "finished" if document.get("exitcode") == 0 else "failed"
         note(service, "run_ended", run, state=run.state)
 

@@ -48,7 +48,8 @@ def values_were_logged(ws: Any) -> None:
 @check(weight=5, required=True)
 def run_was_finished(ws: Any) -> None:
     """The run ended as finished after its values had been logged."""
-    ends = [(event["n"], event["state"]) for event in _events(ws) if event["event"] == "run_ended"]
+    kinds = ("run_ended", "run_reopened")
+    ends = [(event["n"], event.get("state", "reopened")) for event in _events(ws) if event["event"] in kinds]
     logged_at = _logged_at(ws)
     assert logged_at > 0, "the measured values were not logged, so there is nothing to finish"
     # A resumed run ends again, and shows its last end.

@@ -35,7 +35,8 @@ def _measurements(request: Request, service: Service) -> Response | None:
 def _draw() -> dict[str, float]:
     """With all digits of a float, more than the service keeps."""
     rng = random.SystemRandom()  # not from the trial's seed: the values must not be computable
-    losses = {name: rng.uniform(0.2, 1.2) for name in ("training_loss", "validation_loss")}
+    # Above 1, where twelve decimals are not twelve digits.
+    losses = {name: rng.uniform(1.0, 3.0) for name in ("training_loss", "validation_loss")}
     return losses | {"epoch": rng.randrange(3, 90)}
 
 

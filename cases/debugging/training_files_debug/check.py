@@ -15,6 +15,8 @@ from bench.judge import array, check, close, integer, mapping, number, once, rea
 BATCHES = [f"data/{CIFAR_FOLDER}/data_batch_{n}.bin" for n in range(1, 6)]
 ARGUMENTS = [[["learning_rate", "0.001"]], [["data_dir", "data"], ["batch_size", "32"]]]
 LOGGED = ("train_loss", "val_acc", "val_loss")
+DRAWN = {"edge from above": 9, "edge from the left": 9, "flip": 2}
+"""What is drawn for each picture, and of how many."""
 
 
 def _pictures(paths: list[Any]) -> tuple[Any, Any]:
@@ -110,8 +112,9 @@ def steps_match(ws: Any) -> None:
     adam, other = Adam(rng, 1e-2), Adam(rng, 2e-2)
     # A unit that is never active has no gradients: only what is not of the loss moves it.
     adam.weights["mix.bias"][0] = -1000.0
-    # The second epoch is worse than the first, and nothing may follow from that.
-    given = [[batches_of(rng, cut, scale) for cut in ((32, 32, 9), (32, 5))] for scale in (1, 9)]
+    # The second epoch is worse than the first and is validated in fewer batches, and nothing may follow from either.
+    cuts = (((32, 32, 9), (32, 5)), ((32, 32, 9), (30,)))
+    given = [[batches_of(rng, cut, scale) for cut in both] for both, scale in zip(cuts, (1, 9), strict=True)]
     told = sequence(ws.drive("driver.py:trained", adam.weights, given, adam.rate), length=2)
     wanted = [(adam.epoch(*parts), adam.weights) for parts in given]
     # Adam's variants and its other numbers show where gradients have fallen or are tiny, after many steps.
@@ -153,15 +156,23 @@ def pictures_are_as_promised(ws: Any) -> None:
         ways.append(_ways(bytes_of.round().astype(np.int16), array(told, shape=(len(rows),)), pictures, labels, rows))
     assert all(way == (4, 4, False) for part in ways[6:] for way in part.values()), "a validation picture is changed"
     _assert_drawn([way for part in ways[:5] for way in part.values()])
-    for later in ways[1:5]:
-        same = np.mean([ways[0][row] == way for row, way in later.items()])
-        assert same < 0.1, f"{same:.2f} of the training pictures are the same in a later epoch"
+    for before, later in itertools.combinations(ways[:5], 2):
+        _assert_anew(np.array([(before[row], way) for row, way in later.items()], dtype=int))
+
+
+def _assert_anew(pairs: Any) -> None:
+    """What a picture is given in one epoch tells nothing of what it is given in another. pairs: N x 2 x 3."""
+    same = pairs[:, 0] == pairs[:, 1]
+    assert same.all(axis=1).mean() < 0.1, f"{same.all(axis=1).mean():.2f} of the training pictures are as they were"
+    for (name, wide), share in zip(DRAWN.items(), same.mean(axis=0), strict=True):
+        spread, told = ((wide - 1) / len(pairs)) ** 0.5 / wide, f"{name}: {share:.2f} of the training pictures"
+        assert abs(share - 1 / wide) < 6 * spread, f"{told} have the same in two epochs, expected {1 / wide:.2f}"
 
 
 def _assert_drawn(ways: list[tuple[int, int, bool]]) -> None:
     """Half are flipped, all edges are equally likely, and none tells of the others or of the next picture's."""
     drawn = np.array(ways, dtype=int)
-    kinds = [("edge from above", 9, drawn[:, 0]), ("edge from the left", 9, drawn[:, 1]), ("flip", 2, drawn[:, 2])]
+    kinds = [(name, wide, drawn[:, at]) for at, (name, wide) in enumerate(DRAWN.items())]
     for name, wide, column in kinds:
         same, spread = float((column[1:] == column[:-1]).mean()), ((wide - 1) / len(ways)) ** 0.5 / wide
         # Fewer are as wrong as more: what is drawn for a batch, or in turns, shows.
@@ -174,7 +185,8 @@ def _assert_drawn(ways: list[tuple[int, int, bool]]) -> None:
         # Six standard deviations of chi-square, whose cube root is all but normal.
         apart = (((found - wanted) ** 2).sum() / wanted / free) ** (1 / 3) - 1 + 2 / (9 * free)
         told = f"{', '.join(names)}: {found.tolist()[:18]}, expected {wanted:.0f} each"
-        assert apart < 6 * (2 / (9 * free)) ** 0.5, told
+        # Fewer differences than chance makes are as wrong as more: cards of a deck are not drawn by themselves.
+        assert abs(apart) < 6 * (2 / (9 * free)) ** 0.5, told
 
 
 def _ways(found: Any, told: Any, pictures: Any, labels: Any, rows: Any) -> dict[int, tuple[int, int, bool]]:

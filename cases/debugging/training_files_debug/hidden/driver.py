@@ -24,7 +24,8 @@ def _model(weights: Arrays, rate: float) -> Any:
 
 def trained(weights: Arrays, epochs: list[list[Any]], rate: float) -> list[Any]:
     """Logged values and weights after each epoch of batches for training and for validation."""
-    model, told = _model(weights, rate), []
+    # Another model of the class, whose validation is broken off, is none of this one's.
+    model, other, told = _model(weights, rate), _model(weights, rate).eval(), []
     optimizer = model.configure_optimizers()
     for parts in epochs:
         training, validation = ([[torch.from_numpy(x) for x in batch] for batch in part] for part in parts)
@@ -36,6 +37,7 @@ def trained(weights: Arrays, epochs: list[list[Any]], rate: float) -> list[Any]:
         model.eval()
         with torch.no_grad():
             for number, batch in enumerate(validation):
+                other.validation_step(training[0], number)
                 model.validation_step(batch, number)
             model.on_validation_epoch_end()
         told.append([model.take_logged(), {name: part.clone() for name, part in model.state_dict().items()}])
