@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from clinic import altered, renumbered
+from clinic import altered, other_numbers, renumbered
 
 from bench.casekit.programs import left_alone
 from bench.judge import Numbers, check, number, once, submission
@@ -23,6 +23,7 @@ WAITS = (0, 6, 12, 24)
 RUN_S = 60
 UP_TO = 24  # the month after which the example's samples are others, when train.py runs on it again
 SAME = 10  # by the measure itself, in per cent: two unseeded forests are 3 apart, unlike models 7 to 40
+SEEDED, LUCK = 0.5, 5  # in per cent where nothing is left to chance; times as far as two runs are apart
 COLUMNS = {"visit_month": Numbers(low=0, whole=True), "rating": Numbers(low=0, high=1e6)}
 
 
@@ -61,17 +62,27 @@ def ten_percent_better(ws: Any) -> None:
 
 @check(weight=5, required=True)
 def submission_is_the_programs(ws: Any) -> None:
-    """train.py, run again, writes the same ratings of early visits whatever numbers and later samples patients have."""
-    own_months = {"TIME_SERIES_URL": ""}
-    rng = ws.numpy_rng("other patients")
-    more = int(rng.integers(2000, 9000))
-    given = {name: ws.original(name).read_text("utf-8") for name in STAY[1:]}
-    changed = {name: altered(text, more, UP_TO, rng) for name, text in given.items()}
-    ran = ws.run(PROGRAM, timeout=RUN_S, env=own_months, inputs=changed, remove=["submission.csv"]).ok()
-    left_alone(ran, {name: ws.original(name) for name in (*TABLES, *STAY)} | changed)
+    """train.py, run again, writes the same ratings of early visits whatever numbers and later samples patients have.
+
+    How much is left to chance, two runs tell.
+    """
     early = np.array([int(asked.split("_")[1]) <= UP_TO for asked in _example_ids(ws)])
-    apart = smape_plus_1(_written(ws, ws)[early], _written(ran, ws, more)[early])
-    assert apart <= SAME, f"submission.csv is {apart:.1f} % off what train.py writes, not {SAME} % at most"
+    again, most = _on_the_example(ws), float(SAME)
+    apart = smape_plus_1(_written(ws, ws)[early], again[early])
+    if SEEDED < apart <= SAME:
+        most = max(SEEDED, min(SAME, LUCK * smape_plus_1(_on_the_example(ws)[early], again[early])))
+    assert apart <= most, f"submission.csv is {apart:.1f} % off what train.py writes, not {most:.1f} % at most"
+
+
+def _on_the_example(ws: Any) -> Any:
+    """The ratings that train.py writes where the example's patients have other numbers and other late samples."""
+    rng = ws.numpy_rng("other patients")
+    numbers = other_numbers(rng, _example_ids(ws), [ws.original(name).read_text("utf-8") for name in TABLES[:2]])
+    given = {name: ws.original(name).read_text("utf-8") for name in STAY[1:]}
+    changed = {name: altered(text, numbers, UP_TO, rng) for name, text in given.items()}
+    ran = ws.run(PROGRAM, timeout=RUN_S, env={"TIME_SERIES_URL": ""}, inputs=changed, remove=["submission.csv"]).ok()
+    left_alone(ran, {name: ws.original(name) for name in (*TABLES, *STAY)} | changed)
+    return _written(ran, ws, numbers)
 
 
 @check(guard=True)
@@ -89,9 +100,9 @@ def tables_and_submission_as_left(ws: Any) -> None:
     )
 
 
-def _written(folder: Any, ws: Any, more: int = 0) -> Any:
-    """The ratings of a folder's submission.csv, in the order of the example's ids, whose patients are `more` there."""
-    ids = [renumbered(asked, more) for asked in _example_ids(ws)]
+def _written(folder: Any, ws: Any, numbers: dict[str, str] | None = None) -> Any:
+    """The ratings of a folder's submission.csv, in the order of the example's ids; its patients may have `numbers`."""
+    ids = [renumbered(asked, numbers) if numbers else asked for asked in _example_ids(ws)]
     return submission(folder, "submission.csv", ids={"prediction_id": ids}, columns=COLUMNS)["rating"]
 
 

@@ -12,7 +12,7 @@ from bench.casekit.data import stream, write_npz
 from bench.casekit.tables import to_csv
 
 TRAIN, SUPPLEMENT, EXAMPLE, JUDGED = 120, 60, 20, 80
-EXAMPLE_LAST, UNSAMPLED = 60, 48  # the judge's test has later months than the example, and one without a sample
+EXAMPLE_LAST, UNSAMPLED = 60, (0, 48)  # the judge's test has later months than the example, and two without a sample
 
 
 def build(public: Path, hidden: Path, profile: str, seed: int) -> None:

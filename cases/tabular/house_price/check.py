@@ -94,8 +94,9 @@ def _again(ws: Any) -> Any:
     table = dict(zip(head, zip(*rows, strict=True), strict=True)) | {"Id": others}
     table |= {name: [int(feet) + 1 for feet in table[name]] for name in GROWN}
     given = {"train.csv": ws.original("train.csv").read_bytes(), "test.csv": to_csv(table)}
-    # A submission that lies there is no reason to write none, nor is it to be written where the program once lay.
-    there = "printf 'Id,SalePrice\\n0,1\\n' > submission.csv && cp -R . /tmp/town"
+    # A submission that lies there is no reason to write none, and tells nothing; nor is one to be written where the
+    # program once lay.
+    there = "cut -d, -f1 test.csv | sed 's/$/,1/; 1s/.*/Id,SalePrice/' > submission.csv && cp -R . /tmp/town"
     elsewhere = f"{there} && (cd /tmp/town && python train.py) && cp -Rf /tmp/town/. ."
     return _prices(_run(ws, ["sh", "-c", elsewhere], given), others)
 

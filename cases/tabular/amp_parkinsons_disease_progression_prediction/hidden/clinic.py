@@ -64,12 +64,12 @@ def draw_patients(
     samples: bool = True,
     score_rng: np.random.Generator | None = None,
     last: int = MONTHS[-1],
-    unsampled: int | None = None,
+    unsampled: tuple[int, ...] = (),
 ) -> Patients:
     """Draws `count` patients with 5 to 12 visits each; without `samples` there are clinical rows alone.
 
-    score_rng: draws the noise of the scores, where these stay with the judge. last: no visit is later. unsampled: a
-    month in which no patient gives a sample.
+    score_rng: draws the noise of the scores, where these stay with the judge. last: no visit is later. unsampled:
+    months in which no patient gives a sample.
     """
     made = Patients({}, {}, {})
     ids = first_id + np.cumsum(rng.integers(1, 60, count))
@@ -79,7 +79,7 @@ def draw_patients(
         for month in [it for it in MONTHS[: int(rng.integers(5, len(MONTHS) + 1))] if it <= last]:
             visit = {"visit_id": f"{patient}_{month}", "patient_id": patient, "visit_month": month}
             _add(made.clinical, visit | _scores(score_rng or rng, severity, rate * month / 12, medication))
-            if samples and rng.random() >= NO_SAMPLE and month != unsampled:
+            if samples and rng.random() >= NO_SAMPLE and month not in unsampled:
                 _sample(rng, clinic, made, visit, np.log(severity + 0.3), np.log(rate + 0.15))
     return made
 
@@ -145,13 +145,21 @@ def of_month(columns: Columns, month: int) -> Columns:
     return {name: [values[row] for row in rows] for name, values in columns.items()}
 
 
-def renumbered(name: str, more: int) -> str:
-    """The number of a patient, or an id that begins with one, `more` higher."""
+def other_numbers(rng: np.random.Generator, ids: list[str], tables: list[str]) -> dict[str, str]:
+    """New numbers of the patients in `ids`, among those of the training tables, in an order of their own."""
+    taken = {row["patient_id"] for text in tables for row in csv.DictReader(io.StringIO(text))}
+    patients = sorted({name.split("_", 1)[0] for name in ids})
+    free = sorted({str(number) for number in range(1, 3600)} - taken - set(patients))
+    return dict(zip(patients, rng.choice(free, len(patients), replace=False).tolist(), strict=True))
+
+
+def renumbered(name: str, numbers: dict[str, str]) -> str:
+    """The number of a patient, or an id that begins with one, with the new one."""
     patient, *rest = name.split("_", 1)
-    return "_".join([str(int(patient) + more), *rest])
+    return "_".join([numbers[patient], *rest])
 
 
-def altered(text: str, more: int, month: int, rng: np.random.Generator) -> str:
+def altered(text: str, numbers: dict[str, str], month: int, rng: np.random.Generator) -> str:
     """A file of the example with other patients' numbers and, after `month`, amounts that are others.
 
     So stored ratings find no patient there, and a look ahead finds other samples.
@@ -160,7 +168,7 @@ def altered(text: str, more: int, month: int, rng: np.random.Generator) -> str:
     factors: dict[tuple[str, str], float] = {}
     for row in rows:
         for name in row.keys() & {"visit_id", "patient_id", "row_id", "prediction_id"}:
-            row[name] = renumbered(row[name], more)
+            row[name] = renumbered(row[name], numbers)
         for name in row.keys() & {"NPX", "PeptideAbundance"} if int(row["visit_month"]) > month else ():
             factor = factors.setdefault((row["patient_id"], row["UniProt"]), float(rng.choice([0.25, 4])))
             row[name] = f"{float(row[name]) * factor:.2f}"

@@ -30,28 +30,32 @@ KITCHEN = {"Po": -0.14, "Fa": -0.09, "TA": 0.0, "Gd": 0.06, "Ex": 0.15}
 SALE = {"Normal": 0.0, "Abnorml": -0.12, "AdjLand": -0.06, "Alloca": -0.03, "Family": -0.07, "Partial": 0.09}
 GRADES = ("Po", "Fa", "TA", "Gd", "Ex")
 BASE, NOISE = 11.66, 0.09
+AREAS, QUALITIES = (0.1, 0.9), (0.2, 0.02)
+"""By how much the logarithm of a price grows with that of the area, and with a grade of quality: a cheap town, a dear."""
 
 
 class Town(NamedTuple):
-    """What is added to the logarithm of a price: for every house, and for what some columns say."""
+    """What is added to the logarithm of a price: for every house, for what some columns say, and for size and quality."""
 
     level: float
     amounts: dict[str, dict[str, float]]
+    area: float
+    quality: float
 
 
-HOME = Town(BASE, {"Neighborhood": WORTH, "KitchenQual": KITCHEN, "SaleCondition": SALE})
+HOME = Town(BASE, {"Neighborhood": WORTH, "KitchenQual": KITCHEN, "SaleCondition": SALE}, 0.45, 0.105)
 
 
 def other_town(rng: np.random.Generator, side: int) -> Town:
     """A town where the amounts of the home town are dealt anew, prices 6 to 13 times higher (side 1) or lower (-1).
 
-    Dealing anew moves the level by up to 0.25. So far away, the range of the home town's prices is wrong on both sides.
+    Size is worth twice as much in the dear one and quality little, and the other way round in the cheap one. Dealing anew moves the level by up to 0.25. So far away, the range of the home town's prices is wrong on both sides.
     """
     dealt = {
         column: dict(zip(known, rng.permutation(list(known.values())), strict=True))
         for column, known in HOME.amounts.items()
     }
-    return Town(BASE + side * rng.uniform(2.0, 2.3), dealt)
+    return Town(BASE + side * rng.uniform(2.0, 2.3), dealt, AREAS[side > 0], QUALITIES[side > 0])
 
 
 def houses(
@@ -74,7 +78,7 @@ def houses(
 
 def _log_price(table: Table, town: Town) -> Any:
     built, quality = table["YearBuilt"].astype(float), table["OverallQual"].astype(float)
-    price = town.level + 0.45 * np.log(table["GrLivArea"] / 1500) + 0.105 * (quality - 6)
+    price = town.level + town.area * np.log(table["GrLivArea"] / 1500) + town.quality * (quality - 6)
     price += 0.03 * (table["OverallCond"] - 5.0) + 0.0022 * (built - 1970)
     price += 0.0006 * (table["YearRemodAdd"] - 1985.0) + 0.08 * np.log(table["LotArea"] / 9500)
     price += 0.023 * np.log1p(table["TotalBsmtSF"]) + 0.05 * table["GarageCars"]
