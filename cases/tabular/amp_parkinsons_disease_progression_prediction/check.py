@@ -55,9 +55,14 @@ def error_is_low(ws: Any) -> float:
 
 @check(weight=50, required=True)
 def ten_percent_better(ws: Any) -> None:
-    """The error on the judge's patients is more than 10 % below that of the starter or of medians on them."""
+    """The error on the judge's patients is more than 10 % below that of the starter or of medians on them.
+
+    And scores grow: what is said of two years later is not below what is said of six months later.
+    """
     error, baseline = _errors(ws)
     assert error < BAR * baseline, f"SMAPE+1 is {error:.2f}, wanted less than {BAR * baseline:.2f}"
+    soon, late = (float(np.mean(_of_wait(ws, wait))) for wait in WAITS[1::2])
+    assert late >= soon - 0.1, f"ratings 24 months later are {late:.2f} in the mean, and 6 months later {soon:.2f}"
 
 
 @check(weight=5, required=True)
@@ -149,6 +154,13 @@ def _rating(asked: str, rating: Any) -> float:
     assert isinstance(rating, float | int) and not isinstance(rating, bool), f"the rating of {asked} is {rating!r}"
     assert rating >= 0, f"the rating of {asked} is negative: {rating}"
     return number(rating, high=1e6)
+
+
+def _of_wait(ws: Any, wait: int) -> Any:
+    """The ratings so many months after visits that have one for 24 months later, too."""
+    ids, told = _answers(ws)[0], dict(zip(_answers(ws)[0], _ratings(ws), strict=True))
+    visits = [asked.removesuffix(f"_{WAITS[-1]}_months") for asked in ids if asked.endswith(f"_{WAITS[-1]}_months")]
+    return [told[f"{visit}_{wait}_months"] for visit in visits]
 
 
 @once

@@ -14,12 +14,14 @@ from bench.casekit.tables import to_csv
 TRAIN, SUPPLEMENT, EXAMPLE, JUDGED = 120, 60, 20, 80
 EXAMPLE_LAST, UNSAMPLED = 60, (0, 48)  # the judge's test has later months than the example, and two without a sample
 
+OTHER_LEVELS = (0.7, 0.9, 1.6, 2.0)
+
 
 def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
     """Draws both clinics: training tables of each, the example's months as files, the judge's months as one list."""
     for folder, name, count in ((public, "public", EXAMPLE), (hidden / "other", "hidden", JUDGED)):
         rng = np.random.default_rng(stream(seed, name))
-        clinic = draw_clinic(rng)
+        clinic = draw_clinic(rng) if name == "public" else draw_clinic(rng, OTHER_LEVELS)
         folder.mkdir(exist_ok=True)
         _write_training(folder, rng, clinic)
         # These patients are drawn apart from those whose scores the program sees, and their scores apart from all.

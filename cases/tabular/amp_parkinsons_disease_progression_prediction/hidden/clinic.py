@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +35,8 @@ class Clinic(NamedTuple):
     level: Float
     peptides: list[list[tuple[str, float]]]
     """Of each protein: sequences, and the factor between abundance and NPX."""
+    levels: tuple[float, ...] = (1.0, 1.0, 1.0, 1.0)
+    """By which the means of the four scores are multiplied."""
 
 
 class Patients(NamedTuple):
@@ -44,8 +47,11 @@ class Patients(NamedTuple):
     peptides: Columns
 
 
-def draw_clinic(rng: np.random.Generator) -> Clinic:
-    """Deals the roles: two proteins follow severity, two the rate (one up, one down each), four follow nothing."""
+def draw_clinic(rng: np.random.Generator, levels: Sequence[float] = (1.0,)) -> Clinic:
+    """Deals the roles: two proteins follow severity, two the rate (one up, one down each), four follow nothing.
+
+    levels: of the four scores, dealt as well.
+    """
     roles = rng.permutation(len(PROTEINS))
     severity, rate = np.zeros(len(PROTEINS)), np.zeros(len(PROTEINS))
     severity[roles[:2]], rate[roles[2:4]] = (0.8, -0.6), (0.8, -0.6)
@@ -53,7 +59,8 @@ def draw_clinic(rng: np.random.Generator) -> Clinic:
         [("".join(rng.choice(ACIDS, int(rng.integers(8, 15)))), float(rng.uniform(5, 50))) for _ in range(2)]
         for _ in PROTEINS
     ]
-    return Clinic(severity, rate, rng.uniform(8, 12, len(PROTEINS)), peptides)
+    dealt = rng.permutation(np.resize(levels, len(PARTS)))
+    return Clinic(severity, rate, rng.uniform(8, 12, len(PROTEINS)), peptides, tuple(dealt.tolist()))
 
 
 def draw_patients(
@@ -78,17 +85,21 @@ def draw_patients(
         medication = rng.random()
         for month in [it for it in MONTHS[: int(rng.integers(5, len(MONTHS) + 1))] if it <= last]:
             visit = {"visit_id": f"{patient}_{month}", "patient_id": patient, "visit_month": month}
-            _add(made.clinical, visit | _scores(score_rng or rng, severity, rate * month / 12, medication))
+            _add(
+                made.clinical, visit | _scores(score_rng or rng, clinic.levels, severity, rate * month / 12, medication)
+            )
             if samples and rng.random() >= NO_SAMPLE and month not in unsampled:
                 _sample(rng, clinic, made, visit, np.log(severity + 0.3), np.log(rate + 0.15))
     return made
 
 
-def _scores(rng: np.random.Generator, severity: float, grown: float, medication: float) -> dict[str, Any]:
+def _scores(
+    rng: np.random.Generator, levels: tuple[float, ...], severity: float, grown: float, medication: float
+) -> dict[str, Any]:
     means = (2 + 2.0 * severity + 0.8 * grown, 1 + 2.2 * severity + 1.4 * grown, 4 + 7 * severity + 4 * grown,
              -2.5 + 0.5 * severity + 1.2 * grown)  # fmt: skip
     noise = rng.normal(0, (1.0, 1.0, 2.0, 0.7))
-    drawn = np.maximum(0, np.round(np.array(means) + noise))
+    drawn = np.maximum(0, np.round(np.array(means) * levels + noise))
     gap = rng.random(4) < 0.01
     scores: dict[str, Any] = {
         f"updrs_{part}": None if lost else int(value) for part, value, lost in zip(PARTS, drawn, gap, strict=True)

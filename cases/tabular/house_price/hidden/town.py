@@ -31,11 +31,11 @@ SALE = {"Normal": 0.0, "Abnorml": -0.12, "AdjLand": -0.06, "Alloca": -0.03, "Fam
 GRADES = ("Po", "Fa", "TA", "Gd", "Ex")
 BASE, NOISE = 11.66, 0.09
 AREAS, QUALITIES = (0.1, 0.9), (0.2, 0.02)
-"""By how much the logarithm of a price grows with that of the area, and with a grade of quality: a cheap town, a dear."""
+"""What the logarithm of a price gains with that of the area, and with a grade of quality: cheap town, dear town."""
 
 
 class Town(NamedTuple):
-    """What is added to the logarithm of a price: for every house, for what some columns say, and for size and quality."""
+    """What is added to the logarithm of a price: for every house, for what columns say, and for size and quality."""
 
     level: float
     amounts: dict[str, dict[str, float]]
@@ -49,7 +49,8 @@ HOME = Town(BASE, {"Neighborhood": WORTH, "KitchenQual": KITCHEN, "SaleCondition
 def other_town(rng: np.random.Generator, side: int) -> Town:
     """A town where the amounts of the home town are dealt anew, prices 6 to 13 times higher (side 1) or lower (-1).
 
-    Size is worth twice as much in the dear one and quality little, and the other way round in the cheap one. Dealing anew moves the level by up to 0.25. So far away, the range of the home town's prices is wrong on both sides.
+    Size is worth twice as much in the dear one and quality little, and the other way round in the cheap one. Dealing
+    anew moves the level by up to 0.25. So far away, the range of the home town's prices is wrong on both sides.
     """
     dealt = {
         column: dict(zip(known, rng.permutation(list(known.values())), strict=True))
