@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-from sklearn.linear_model import RidgeCV
 
 from public_timeseries_testing_util import make_env
 
@@ -56,6 +55,29 @@ def best_points(means: np.ndarray, spread: np.ndarray) -> np.ndarray:
     return choices[np.argmin(np.array(errors), axis=0)]
 
 
+class Ridge:
+    """Of the given strengths the one by which each row is told best from all others; it takes a second less to import
+    than scikit-learn's RidgeCV, which gives the same."""
+
+    def __init__(self, strengths: np.ndarray) -> None:
+        self.strengths = strengths
+
+    def fit(self, x: np.ndarray, y: np.ndarray) -> "Ridge":
+        middle, mean, least = x.mean(axis=0), y.mean(), np.inf
+        u, s, v = np.linalg.svd(x - middle, full_matrices=False)
+        seen = u.T @ (y - mean)
+        for strength in self.strengths:
+            share = s**2 / (s**2 + strength)
+            left = (y - mean - u @ (share * seen)) / (1 - u**2 @ share - 1 / len(y))
+            if left @ left < least:
+                least, self.weights = left @ left, v.T @ (s / (s**2 + strength) * seen)
+        self.offset = mean - middle @ self.weights
+        return self
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        return x @ self.weights + self.offset
+
+
 def main() -> None:
     clinical = pd.read_csv("train_clinical_data.csv")
     names = sorted(pd.read_csv("train_proteins.csv")["UniProt"].unique())
@@ -70,11 +92,11 @@ def main() -> None:
         scale = (x.mean(axis=0), x.std(axis=0))
         x = (x - scale[0]) / scale[1]
         kept = ~table["patient_id"].isin(held_out).to_numpy()
-        model = RidgeCV(np.logspace(-1, 3, 9)).fit(x[kept], y[kept])
+        model = Ridge(np.logspace(-1, 3, 9)).fit(x[kept], y[kept])
         left = y[~kept] - model.predict(x[~kept])
         spread = np.quantile(left, np.linspace(0.02, 0.98, 49))
         errors.append(smape_plus_1(y[~kept], best_points(model.predict(x[~kept]), spread)))
-        models[part] = (RidgeCV(np.logspace(-1, 3, 9)).fit(x, y), scale, spread)
+        models[part] = (Ridge(np.logspace(-1, 3, 9)).fit(x, y), scale, spread)
     print(f"SMAPE+1 on a quarter of the patients: {np.mean(errors):.2f}")
 
     env = make_env()
