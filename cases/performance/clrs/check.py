@@ -7,7 +7,7 @@ from paths import LARGE, SMALL, TEST, TRAIN, asked, draw, draw_rule, files, pair
 
 from bench.casekit.metrics import accuracy
 from bench.casekit.programs import kept_as_given, left_alone
-from bench.judge import Numbers, check, once, run_command, submission
+from bench.judge import Given, Numbers, check, drawn, once, run_command, submission
 
 BASELINE, STRONG = 0.601, 0.92
 BAR = 1.1 * BASELINE
@@ -38,13 +38,9 @@ def ten_percent_better(ws: Any) -> None:
 @check(weight=30, required=True)
 def program_learns_another_rule(ws: Any) -> None:
     """train.py, run on other graphs whose best paths follow a rule drawn for this grading, gets more than 0.75."""
-    rng = ws.numpy_rng("another rule")
-    rule = draw_rule(rng)
-    train, test = draw(rng, TRAIN, SMALL, rule), draw(rng, TEST, LARGE, rule)
-    inputs = files(train, test)
+    inputs, names, pointers = _another_rule(ws)
     ran = run_command(ws, "python train.py", outputs=["submission.csv"], inputs=inputs, timeout=RUN_S)
     left_alone(ran, inputs)
-    names, pointers = pairs(test)
     share = accuracy(pointers, _pointers(ran, names))
     ws.metric("accuracy_with_another_rule", share)
     assert share > LEARNT, f"{share:.4f} of the pointers are right with another rule, wanted more than {LEARNT:.2f}"
@@ -66,6 +62,15 @@ def graphs_as_given(ws: Any) -> None:
     kept_as_given(ws, _others(ws), lambda: _again(ws))
 
 
+@drawn
+def _another_rule(given: Given) -> tuple[dict[str, bytes], list[str], Any]:
+    """Files of graphs whose best paths follow another rule, and the pairs asked for with their pointers."""
+    rng = given.numpy_rng("another rule")
+    rule = draw_rule(rng)
+    train, test = draw(rng, TRAIN, SMALL, rule), draw(rng, TEST, LARGE, rule)
+    return files(train, test), *pairs(test)
+
+
 def _once_more(ws: Any) -> Any:
     """train.py on the training graphs that it was given; answers for the given test are of no use there."""
     return run_command(ws, "python train.py", outputs=["submission.csv"], inputs=_others(ws), timeout=RUN_S)
@@ -76,11 +81,11 @@ def _again(ws: Any) -> Any:
     return _once_more(ws)
 
 
-@once
-def _renamed(ws: Any) -> tuple[list[str], Any, bytes]:
+@drawn
+def _renamed(given: Given) -> tuple[list[str], Any, bytes]:
     """The test graphs in another order, their nodes, too: the pairs, their pointers, and the file."""
-    with np.load(ws.original(GIVEN[1])) as given:
-        test = renamed(ws.numpy_rng("another order"), given["sizes"], given["weights"], total)
+    with np.load(given.original(GIVEN[1])) as graphs:
+        test = renamed(given.numpy_rng("another order"), graphs["sizes"], graphs["weights"], total)
     return *pairs(test), asked(test)
 
 

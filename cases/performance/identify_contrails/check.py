@@ -9,7 +9,7 @@ import numpy as np
 from sky import HERE, SIDE, Scene, scenes
 
 from bench.casekit.programs import learns_again
-from bench.judge import Given, Labels, check, drawn, once, submission
+from bench.judge import Labels, check, once, submission
 
 BASELINE, TARGET = 0.338, 0.66
 BAR = 0.4  # three standard deviations above what the starter reaches; ten per cent are a bit more than one
@@ -105,22 +105,15 @@ def _dice(ws: Any) -> float:
     return reached
 
 
-@drawn
-def _another_instrument(given: Given) -> tuple[dict[str, bytes], list[str], Any]:
-    """Files of scenes of another instrument, and names and masks of the scenes asked for."""
-    rng = given.numpy_rng("another instrument")
-    direction = HERE + float(rng.uniform(0.6, 1.4)) * np.pi
-    known, asked = scenes(rng, TRAIN, direction), scenes(rng, TEST, direction)
-    files = _files("train", known, labelled=True) | _files("test", asked, labelled=False)
-    return files, [it.name for it in asked], np.stack([it.mask for it in asked])
-
-
 @once
 def _rerun(ws: Any) -> float:
     """Global Dice of train.py on the scenes of another instrument; of the workspace only Python files are left."""
-    inputs, names, masks = _another_instrument(ws)
+    rng = ws.numpy_rng("another instrument")
+    direction = HERE + float(rng.uniform(0.6, 1.4)) * np.pi
+    known, asked = scenes(rng, TRAIN, direction), scenes(rng, TEST, direction)
+    inputs = _files("train", known, labelled=True) | _files("test", asked, labelled=False)
     ran = learns_again(ws, ["python", "train.py"], inputs, RUN_S, kept=["encode.py"])
-    reached = global_dice(masks, _masks(ran, names))
+    reached = global_dice(np.stack([it.mask for it in asked]), _masks(ran, [it.name for it in asked]))
     ws.metric("dice_other_instrument", reached)
     return reached
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-WIDTH, RATE, EPOCHS, BATCH = 32, 1e-2, 10, 20
+WIDTH, RATE, EPOCHS, BATCH = 32, 1e-2, 8, 20
 DOUBLINGS, FAR = 4, 1e6  # paths of up to 16 edges
 
 
