@@ -41,6 +41,7 @@ from tests.helpers.cells import (
     wait_until_gone,
     write_files,
 )
+from tests.helpers.readable import readable_package
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="cgroups are Linux's")
 
@@ -355,10 +356,10 @@ def _as_ordinary_user(prefix: list[str]) -> dict[str, Any]:
         pytest.skip("only root can become somebody else")
     if not os.access("/usr/bin/python3", os.X_OK) or shutil.which("setpriv") is None:
         not_here("a Python of the system, and setpriv")
-    with tempfile.TemporaryDirectory(prefix="mldb-test-") as folder:
+    with tempfile.TemporaryDirectory(prefix="mldb-test-") as folder, readable_package() as package:
         os.chown(folder, _ORDINARY, _ORDINARY)
         drop = ["setpriv", f"--reuid={_ORDINARY}", f"--regid={_ORDINARY}", "--clear-groups", "--"]
-        argv = [*prefix, *drop, "/usr/bin/python3", "-B", "-c", _AS_USER, folder, str(ROOT)]
+        argv = [*prefix, *drop, "/usr/bin/python3", "-B", "-c", _AS_USER, folder, str(package)]
         done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]
     found: dict[str, Any] = json.loads(done.stdout)

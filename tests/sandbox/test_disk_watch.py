@@ -19,7 +19,8 @@ from bench.sandbox.bubblewrap import BubblewrapSandbox
 from bench.sandbox.disk_watch import DiskWatch, disk_mb
 from bench.sandbox.job import Sandbox
 from bench.sandbox.open_files import Held
-from tests.helpers.cells import ROOT, make_limits, not_here, run_code
+from tests.helpers.cells import make_limits, not_here, run_code
+from tests.helpers.readable import readable_package
 
 _GIB = 1 << 30
 _FAR = 1e9
@@ -260,8 +261,8 @@ def test_a_folder_that_the_job_has_closed_counts() -> None:
 
 def _as_ordinary_user(code: str, *arguments: str) -> str:
     """What Python text that may import `bench` prints, in a folder of its own, as a user without rights."""
-    argv = [sys.executable, "-c", code, str(ROOT), *arguments]
-    with tempfile.TemporaryDirectory(prefix="mldb-test-") as folder:
+    with tempfile.TemporaryDirectory(prefix="mldb-test-") as folder, readable_package() as package:
+        argv = [sys.executable, "-c", code, str(package), *arguments]
         if os.geteuid() == 0:
             if not os.access("/usr/bin/python3", os.X_OK) or shutil.which("setpriv") is None:
                 not_here("a Python of the system, and setpriv")

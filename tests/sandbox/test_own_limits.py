@@ -12,7 +12,8 @@ from collections.abc import Callable
 import pytest
 
 from bench.sandbox.choose import choose_sandbox, open_sandbox
-from tests.helpers.cells import ROOT, not_here
+from tests.helpers.cells import not_here
+from tests.helpers.readable import readable_package
 
 _OF_JOBS = 300
 _BOTH = """
@@ -40,15 +41,16 @@ print(before, send(), sep="; ")
 
 def test_a_job_that_fills_the_sockets_of_its_user_stops_no_runner() -> None:
     """Nobody receives what it has sent, and to the kernel it is the runner's, too."""
-    argv = [sys.executable, "-c", _BOTH, str(ROOT)]
+    argv = [sys.executable]
     if os.geteuid() == 0:
         # Root may send whatever is under way.
         if not os.access("/usr/bin/python3", os.X_OK) or shutil.which("setpriv") is None:
             not_here("a Python of the system, and setpriv")
-        drop = ["setpriv", "--reuid=65003", "--regid=65003", "--clear-groups", "--"]
-        argv = [*drop, "/usr/bin/python3", "-B", *argv[1:]]
+        argv = ["setpriv", "--reuid=65003", "--regid=65003", "--clear-groups", "--", "/usr/bin/python3", "-B"]
     limited = ["prlimit", f"--nofile={_OF_JOBS}:{resource.getrlimit(resource.RLIMIT_NOFILE)[1]}"]
-    done = subprocess.run([*limited, *argv], cwd="/", capture_output=True, text=True, check=False, timeout=60)
+    with readable_package() as package:
+        argv = [*limited, *argv, "-c", _BOTH, str(package)]
+        done = subprocess.run(argv, cwd="/", capture_output=True, text=True, check=False, timeout=60)
     assert done.stdout == "Too many references: cannot splice; sent\n", done.stderr[-2000:]
 
 
