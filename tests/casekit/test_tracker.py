@@ -1,4 +1,4 @@
-"""The tracker's journal: each row of a history by itself, where a case asks for that."""
+"""The tracker's journal: each row of a history by itself, where a case asks for that, and each end of a run."""
 
 from __future__ import annotations
 
@@ -18,16 +18,22 @@ _MAKE = {
 }
 
 
-def rows_of(folder: Path, *rows: str, offset: object = 0) -> list[dict[str, Any]]:
-    """The events `row` after one chunk of a history."""
+def streamed(folder: Path, *messages: dict[str, Any]) -> Service:
+    """The service after a run was made and sent these messages of its stream."""
     tracker, service = Tracker("k", row_names=("loss",)), Service("tracker", folder, 1, folder / "journal.jsonl")
     headers = Message()
     headers["Authorization"] = f"Basic {b64encode(b'api:k').decode()}"
-    history = {"files": {"wandb-history.jsonl": {"offset": offset, "content": list(rows)}}}
-    for path, body in (("/graphql", _MAKE), ("/files/bench-team/p/r1/file_stream", history)):
+    stream = "/files/bench-team/p/r1/file_stream"
+    for path, body in (("/graphql", _MAKE), *((stream, message) for message in messages)):
         answer = tracker(Request("POST", path, {}, headers, json.dumps(body).encode()), service)
         assert answer.status == 200, answer.body
-    return service.journaled("row")
+    return service
+
+
+def rows_of(folder: Path, *rows: str, offset: object = 0) -> list[dict[str, Any]]:
+    """The events `row` after one chunk of a history."""
+    history = {"files": {"wandb-history.jsonl": {"offset": offset, "content": list(rows)}}}
+    return streamed(folder, history).journaled("row")
 
 
 def test_each_row_is_an_event_with_its_place_and_the_clock_of_the_training(tmp_path: Path) -> None:
@@ -43,3 +49,11 @@ def test_odd_values_are_texts_and_a_chunk_without_a_place_is_none(tmp_path: Path
     assert [type(it["values"]["loss"]) for it in found] == [str, str]
     (tmp_path / "again").mkdir()
     assert rows_of(tmp_path / "again", '{"loss": 1}', offset="three") == []
+
+
+def test_a_run_that_streams_again_after_its_end_is_open_until_it_ends_again(tmp_path: Path) -> None:
+    end: dict[str, Any] = {"complete": True, "exitcode": 0}
+    more: dict[str, Any] = {"files": {}}
+    service = streamed(tmp_path, more, end, more, more, end, end)
+    places = {kind: [it["n"] for it in service.journaled(kind)] for kind in ("run_ended", "run_reopened")}
+    assert places == {"run_ended": [2, 4, 5], "run_reopened": [3]}, places

@@ -19,5 +19,7 @@ def readable_package() -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="mldb-test-") as folder:
         shutil.copytree(ROOT / "bench", Path(folder) / "bench", ignore=shutil.ignore_patterns("__pycache__"))
-        Path(folder).chmod(0o755)
+        # Whatever the mask under which the clone was made.
+        for path in (Path(folder), *Path(folder).rglob("*")):
+            path.chmod(0o755)
         yield Path(folder)

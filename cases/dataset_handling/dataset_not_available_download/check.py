@@ -54,9 +54,9 @@ def nothing_stands_in_for_the_data(ws: Workspace) -> None:
 
 
 def _encoded(script: bytes, piece: bytes) -> bool:
-    """Whether a script has it as text that programs write bytes as, over however many lines."""
+    """Whether a script has the piece in base64 or in hexadecimal digits, over however many lines."""
     joined = re.sub(rb"[\s'\"+\\]", b"", script)
-    # By what it begins within three bytes, it has three texts, whose ends hang on its neighbours.
+    # Base64 takes three bytes at a time: of the three places where the piece may begin in these, each has its own text.
     forms = [base64.b64encode(piece[start:])[:40].replace(b"+", b"") for start in range(3)]
     return any(form in joined for form in [*forms, piece.hex().encode(), piece.hex().upper().encode()])
 
