@@ -16,6 +16,8 @@ from typing import Any
 MOST_EVENTS = 20_000
 MOST_JOURNAL_BYTES = 8 << 20
 """Of one service's journal in one cell. The judge reads all of it."""
+FULL = "journal_full"
+"""The event that ends a journal with more than these."""
 _MOST_BODY = 4096
 _MOST_RECORDED = 2000
 # What reads the journal must be able to follow it.
@@ -80,7 +82,9 @@ class Service:
             # It was ended in the middle of a line, which would make the next one unreadable.
             written = written[:-torn]
             os.truncate(journal, len(written))
-        self._journal_events, self._journal_bytes = written.count(b"\n"), len(written)
+        ended = bool(written) and json.loads(written[:-1].rpartition(b"\n")[2]).get("event") == FULL
+        self._journal_events = MOST_EVENTS + 1 if ended else written.count(b"\n")
+        self._journal_bytes = len(written)
 
     def journaled(self, kind: str) -> list[dict[str, Any]]:
         """The events of this kind so far, also those of an earlier process, whose memory is gone."""
@@ -89,21 +93,29 @@ class Service:
         events = (json.loads(line) for line in lines)
         return [it for it in events if it.get("event") == kind]
 
-    def journal(self, event: Mapping[str, Any]) -> None:
-        """Write down what happened; the judge reads it, the agent cannot reach it.
+    @property
+    def full(self) -> bool:
+        """Whether the journal has all that it will hold; the host then answers no further request."""
+        return self._journal_events > MOST_EVENTS
 
-        After 20,000 events or 8 MiB one event `journal_full` follows and nothing more, while the service goes on: an
-        agent may ask as often as it likes, and shall not keep the judge busy by it.
+    def journal(self, event: Mapping[str, Any]) -> None:
+        """Write down what happened, before it changes what the service answers; the agent cannot reach it.
+
+        After 20,000 events, 8 MiB, or an event that is nested too deeply to be written, one event `journal_full`
+        follows and nothing more; `ws.journal` then fails the check that asks, since nobody knows what came after.
         """
         with self._journal_lock:
-            if self._journal_events > MOST_EVENTS:
+            if self.full:
                 return
-            line = _line(event)
+            try:
+                line = _line(event)
+            except (RecursionError, MemoryError):
+                line = b""
             self._journal_events += 1
             self._journal_bytes += len(line)
-            if self._journal_events > MOST_EVENTS or self._journal_bytes > MOST_JOURNAL_BYTES:
+            if not line or self.full or self._journal_bytes > MOST_JOURNAL_BYTES:
                 self._journal_events = MOST_EVENTS + 1
-                line = _line({"event": "journal_full"})
+                line = _line({"event": FULL})
             # Opened for each line: nothing is lost in a buffer when the host is killed at the end of the cell.
             with self._journal.open("ab") as file:
                 file.write(line)

@@ -156,6 +156,9 @@ class _Exchange(http.server.BaseHTTPRequestHandler):
             query = urllib.parse.parse_qs(parts.query, keep_blank_values=True)
         except ValueError:
             return self._send(Response(400, b"no address"))
+        if self.server.service.full:
+            # What it did from now on would be seen by nobody.
+            return self._send(Response(403, b"more was asked of this service than its journal holds; it ends here"))
         request = Request(self.command, urllib.parse.unquote(parts.path), query, self.headers, body)
         try:
             response = self.server.handler(request, self.server.service)

@@ -92,8 +92,8 @@ class HostileWorkspace(Workspace):
         return HostileRan(self)
 
     def journal(self, service: str, during: str = "agent") -> list[dict[str, Any]]:
-        # What a service writes beside its own events: of a call that it fails to answer, and of more than are kept.
-        return [{"time": 0.0, "event": "service_error", "error": "x"}, {"time": 0.0, "event": "journal_full"}]
+        # What a service writes beside its own events: of a call that it fails to answer.
+        return [{"time": 0.0, "event": "service_error", "error": "x"}]
 
     def exists(self, path: str) -> bool:
         return True

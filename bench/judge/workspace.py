@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from bench.base.errors import InfraError
 from bench.base.files import sha256_file, shadows, walk_files
 from bench.casekit.data import stream
+from bench.casekit.services import FULL
 from bench.formats.verdict import is_overclaim
 from bench.guest.trees import remove_tree
 from bench.judge.deadline import Deadline, Timed, over_time, raise_starved
@@ -241,8 +242,9 @@ class Workspace(Folder):
         return Ran(root, ended.code, out, err, " ".join(argv), stopped)
 
     def journal(self, service: str, during: Literal["agent", "judging"] = "agent") -> list[dict[str, Any]]:
-        """What a service wrote down in the agent phase, or in this grading so far, in order; the service's kit bounds
-        how much that is.
+        """What a service wrote down in the agent phase, or in this grading so far, in order.
+
+        AssertionError where that is more than a journal holds (20,000 events, 8 MiB): nobody knows what came after.
         """
         if during == "judging":
             return self._read_journal(service, during)
@@ -254,7 +256,9 @@ class Workspace(Folder):
         folder = self._scene.journals.get(during)
         path = folder / f"{service}.jsonl" if folder is not None else None
         lines = path.read_bytes().split(b"\n") if path is not None and path.is_file() else []
-        return [json.loads(line) for line in lines if line]
+        events = [json.loads(line) for line in lines if line]
+        assert not events or events[-1].get("event") != FULL, f"{service} was asked for more than its journal holds"
+        return events
 
     def metric(self, name: str, value: float, unit: str = "", trusted: bool = True) -> None:
         """Record a measurement; what is not trusted says so in its unit, and stands apart from all that is."""

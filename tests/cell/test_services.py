@@ -135,12 +135,14 @@ def test_a_handler_that_fails_is_a_500_and_goes_on(start: Open, room: Path) -> N
     assert "out of order" in journal(room)[1]["error"]
 
 
-def test_a_full_journal_says_so_once_and_the_service_goes_on(start: Open, room: Path) -> None:
+def test_a_full_journal_says_so_once_and_ends_the_service(start: Open, room: Path) -> None:
     door = Door(start("hub")["hub"])
     path = "/" + "x" * 60_000
-    assert {door.ask("GET", path)[0] for _ in range(160)} == {200}
+    statuses = [door.ask("GET", path)[0] for _ in range(160)]
+    assert statuses == [200] * statuses.count(200) + [403] * statuses.count(403) and statuses[-1] == 403
     events = [line["event"] for line in journal(room)]
     assert (events[-1], events.count("journal_full")) == ("journal_full", 1)
+    assert len(events) == statuses.count(200), "what was no longer answered has changed nothing"
     assert (room / "journals" / "hub.jsonl").stat().st_size <= MOST_JOURNAL_BYTES
 
 
@@ -153,6 +155,19 @@ def test_events_are_counted_too(tmp_path: Path) -> None:
     assert [json.loads(line).get("event") for line in lines[-2:]] == [None, "journal_full"]
     Service("hub", tmp_path, 1, tmp_path / "hub.jsonl").journal({"n": 0})
     assert (tmp_path / "hub.jsonl").read_text().splitlines() == lines, "a service that began anew has no more room"
+
+
+def test_an_event_that_cannot_be_written_ends_the_journal(tmp_path: Path) -> None:
+    """Else what the service did then would be seen by nobody, while all else in the journal is right."""
+    nested: list[Any] = []
+    for _ in range(100_000):
+        nested = [nested]
+    service = Service("hub", tmp_path, 1, tmp_path / "hub.jsonl")
+    for event in ({"n": 1}, {"n": nested}, {"n": 3}):
+        service.journal(event)
+    events = [json.loads(line) for line in (tmp_path / "hub.jsonl").read_text().splitlines()]
+    assert [event.get("event") for event in events] == [None, "journal_full"] and service.full
+    assert Service("hub", tmp_path, 1, tmp_path / "hub.jsonl").full, "however few there are"
 
 
 @pytest.mark.slow

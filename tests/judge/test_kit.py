@@ -337,7 +337,10 @@ def test_the_calls_of_a_service_can_be_read_by_a_check(tmp_path: Path) -> None:
     assert service_calls(ws, "other") == []
 
 
-def test_a_journal_that_is_full_is_no_count_of_calls(tmp_path: Path) -> None:
-    (tmp_path / "model.jsonl").write_text('{"event": "journal_full"}\n')
-    with pytest.raises(AssertionError, match="more often than its journal holds"):
-        service_calls(workspace(tmp_path), "model")
+def test_a_journal_that_is_full_shows_nothing_of_what_was_done(tmp_path: Path) -> None:
+    """An agent that fills it could undo afterwards what it shows."""
+    (tmp_path / "model.jsonl").write_text('{"event": "asked"}\n{"event": "journal_full"}\n')
+    ws = workspace(tmp_path)
+    for read in (lambda: service_calls(ws, "model"), lambda: ws.journal("model")):
+        with pytest.raises(AssertionError, match="model was asked for more than its journal holds"):
+            read()

@@ -90,9 +90,10 @@ class Desk:
             raise QueryError(f"a {kind} needs a name of 1 to 200 letters")
         number = sum(map(len, self.kept.values()))
         uid = "cl" + hashlib.sha256(f"{self.service.seed} {kind} {number}".encode()).hexdigest()[:23]
-        made = self.kept[kind][uid] = {"id": uid, "name": name, "createdAt": STAMP, "updatedAt": STAMP, **facts}
+        made = {"id": uid, "name": name, "createdAt": STAMP, "updatedAt": STAMP, **facts}
         noted = {key: made[key] for key in ("id", "name", *facts) if key != "content"}
         self.service.journal({"event": kind, "time": time.time(), **noted})
+        self.kept[kind][uid] = made
         return dict(made)
 
     def known(self, kind: str, uid: Any) -> Json:
