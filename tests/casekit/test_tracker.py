@@ -51,6 +51,20 @@ def test_odd_values_are_texts_and_a_chunk_without_a_place_is_none(tmp_path: Path
     assert rows_of(tmp_path / "again", '{"loss": 1}', offset="three") == []
 
 
+def test_all_values_are_noted_however_many_names_a_row_has(tmp_path: Path) -> None:
+    """Names that sort behind a hundred others were cut off, so that a second value of theirs was not seen."""
+    many = {f"a{number:03}": number for number in range(250)} | {"loss": 2, "_step": 0}
+    rows = [json.dumps({"loss": 1}), json.dumps(many)]
+    history = {"files": {"wandb-history.jsonl": {"offset": 7, "content": rows}}}
+    noted = streamed(tmp_path, history).journaled("values_logged")
+    assert [len(event["values"]) for event in noted] == [100, 100, 51]
+    assert {name: value for event in noted for name, value in event["values"].items()} == {
+        name: value for name, value in many.items() if name != "_step"
+    }
+    (loss,) = [event for event in noted if "loss" in event["values"]]
+    assert (loss["times"]["loss"], loss["at"]["loss"]) == (2, 8)
+
+
 def test_a_run_that_streams_again_after_its_end_is_open_until_it_ends_again(tmp_path: Path) -> None:
     end: dict[str, Any] = {"complete": True, "exitcode": 0}
     more: dict[str, Any] = {"files": {}}

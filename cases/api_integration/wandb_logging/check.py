@@ -126,7 +126,7 @@ def _issued(ws: Any) -> dict[str, float]:
 def _logged_at(ws: Any) -> int:
     """The place in the journal where the run held all measured values; 0 if it never did, or was given any other."""
     issued, place = _issued(ws), 0
-    held: dict[str, list[float]] = {}
+    held: dict[str, int] = {}
     for event in _events(ws):
         if event["event"] == "summary_strayed":
             return 0
@@ -134,8 +134,8 @@ def _logged_at(ws: Any) -> int:
         for key in [key for key in KEYS if key in values]:
             place = place if key in held else event["n"]
             # The journal keeps the last of the rows that arrive together, and how many they were. A row that the client
-            # sends again, for want of an answer, has the moment it had.
-            again = held.setdefault(key, event["moments"][key]) != event["moments"][key]
+            # sends again, for want of an answer, has the place it had.
+            again = held.setdefault(key, event["at"][key]) != event["at"][key]
             if again or not issued or values[key] != issued[key] or event["times"][key] != 1:
                 return 0
     return place if len(held) == len(KEYS) else 0
