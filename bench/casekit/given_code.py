@@ -8,43 +8,53 @@ from collections.abc import Iterable, Iterator
 _STAR = "*"
 _CLASS = "class "
 _IMPORT = "Import"
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def altered(given: str, found: str, written: set[str]) -> list[str]:
     """Names of what `given` defines and `found` has in another form, but for those in `written`, as `Class.method`.
 
     given, found: Python sources. Syntax trees are compared without docstrings: form, comments, imports and further
-    definitions are free. What any statement binds or deletes further down, under a condition too, counts as it is last.
-    Neither source is executed, and what a statement changes by a call, such as `setattr`, or by another name of the
-    same object is not seen.
+    definitions are free. All forms count that any statement gives a name or takes from it, under a condition too: which
+    of them will run is not known here. Neither source is executed, and what a statement changes by a call, such as
+    `setattr`, or by another name of the same object is not seen.
     """
     try:
-        now = _last_forms(ast.parse(found))
+        module = ast.parse(found)
+        now, inside = _forms(module), _bound_inside(module)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ["the whole file, which is no Python that can be read"]
-    before = {name: form for name, form in _last_forms(ast.parse(given)).items() if not form.startswith(_IMPORT)}
-    return [name for name, form in before.items() if name not in written and now.get(name) != form]
+    first = ast.parse(given)
+    before, inside = _forms(first), inside - _bound_inside(first)
+    fixed = [name for name, forms in before.items() if name not in written and not forms[-1].startswith(_IMPORT)]
+    return [name for name in fixed if now.get(name) != before[name] or name in inside]
 
 
-def _last_forms(module: ast.Module) -> dict[str, str]:
-    """The form that each name has at the end."""
-    forms: dict[str, str] = {}
+def _forms(module: ast.Module) -> dict[str, list[str]]:
+    """The forms that each name gets, in order."""
+    forms: dict[str, list[str]] = {}
     for name, form in _definitions(module.body):
-        if form.startswith(_CLASS):
-            # Of an earlier class of this name nothing is left.
-            forms = {known: it for known, it in forms.items() if not known.startswith(f"{name}.")}
-        if name == _STAR:
-            # Nothing here tells what it brings: it may be all that is there by now.
-            forms = dict.fromkeys(forms, form)
-        forms[name] = form
+        # Nothing here tells what a star brings: it may be all that is there by now.
+        for known in [*forms] if name == _STAR else [name]:
+            forms.setdefault(known, []).append(form)
     return forms
+
+
+def _bound_inside(module: ast.Module) -> set[str]:
+    """What functions and classes bind outside of themselves: by `global`, or as an attribute of what has a name."""
+    scopes = (node for node in ast.walk(module) if isinstance(node, _SCOPES))
+    nodes = [node for scope in scopes for node in ast.walk(scope)]
+    declared = {name for node in nodes if isinstance(node, ast.Global) for name in node.names}
+    stored = (node for node in nodes if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load))
+    return declared | {ast.unparse(node) for node in stored}
 
 
 def _definitions(body: Iterable[ast.stmt], prefix: str = "") -> Iterator[tuple[str, str]]:
     for statement in body:
         form = " ".join(map(_shallow, _own(statement)))
         for name in (bound for node in _own(statement) for bound in _bound(node)):
-            yield (name if name == _STAR else f"{prefix}{name}"), form
+            # A class holds plain names alone: an attribute or an item belongs to what it is one of.
+            yield (f"{prefix}{name}" if name.isidentifier() else name), form
         if isinstance(statement, ast.ClassDef):
             name = f"{prefix}{statement.name}"
             parts = [*statement.bases, *statement.keywords, *statement.decorator_list]
@@ -80,7 +90,7 @@ def _bound(node: ast.AST) -> Iterator[str]:
         case ast.Name() | ast.Attribute() | ast.Subscript() if not isinstance(node.ctx, ast.Load):
             yield ast.unparse(node)
         case ast.alias():
-            yield node.asname or node.name
+            yield node.asname or node.name.partition(".")[0]
         case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
             yield name
         case ast.MatchMapping(rest=str(name)):

@@ -97,7 +97,17 @@ def test_what_is_named(old: str, new: str, names: list[str]) -> None:
         ("print([SCALE := it for it in [9]])\n", ["SCALE"]),
         ("@(save := keep)\ndef other():\n    pass\n", ["save"]),
         ("del SCALE\n", ["SCALE"]),
-        ("class Net(Base):\n    width = 3\n\n    def forward(self, x):\n        return x\n", ["Net.__init__"]),
+        ("class Net(Base):\n    width = 3\n\n    def forward(self, x):\n        return x\n", ["Net", "Net.width"]),
+        # What is put back may never run.
+        ("SCALE = 9\nif not SCALE:\n    SCALE = 3\n", ["SCALE"]),
+        # A class reaches out of itself.
+        ("class Other:\n    global SCALE\n    SCALE = 9\n", ["SCALE"]),
+        ("class Other:\n    Net.__init__ = print\n", ["Net.__init__"]),
+        ("class Other:\n    SCALE = 9\n    Net = None\n", []),
+        ("def other():\n    global SCALE\n    SCALE = 9\n", ["SCALE"]),
+        ("def other():\n    del Net.width\n", ["Net.width"]),
+        ("def other():\n    SCALE = Net = 9\n", []),
+        ("import SCALE.part\n", ["SCALE"]),
         ("from other import *\n", ["SCALE", "Net", "Net.width", "Net.__init__", "save"]),
         # Names of a comprehension and of a lambda are their own.
         ("print([SCALE for SCALE in [9]], lambda SCALE: SCALE)\n", []),
