@@ -14,8 +14,9 @@ FIRST = (
     ((4, 128), 0, ("head", "layer1.query", "layer3.up")), ((4, 128), 1, ("embedding", "layer0.value", "layer2.norm1")),
     ((4, 128), 2, ("layer3.output",)), ((16, 256), 0, ()), ((3, 8), 3, ()),
 )  # fmt: skip
-LENGTHS = (2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 20, 24, 31, 32, 33)
-"""One for each number of rows, in any order."""
+LENGTHS = (2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 33, 63, 65, 97, 129, 193)
+"""One for each number of rows, in any order: where blocks of a usual size end, and one more or less."""
+LAYOUTS = ("plain", "locked", "columns", "slice")
 DRAWN = 1  # further call, of any size
 SINGLE = 2  # parts, drawn, whose change is followed by a call of its own
 ALIKE = (0, 1, 63, 126, 127)
@@ -29,7 +30,10 @@ def planned(rng: np.random.Generator, weights: Weights) -> list[dict[str, Any]]:
     calls = [_call(drawn[shape], at, [(part, -1) for part in parts]) for shape, at, parts in FIRST]
     sizes = [(rows, int(length)) for rows, length in enumerate(rng.permutation(LENGTHS), 1)]
     sizes += [(int(rng.integers(1, 17)), int(rng.integers(1, 257))) for _ in range(DRAWN)]
-    calls += [_call(draw_tokens(rng, *size), at % 2) for at, size in enumerate(sizes)]
+    for at, size in enumerate(sizes):
+        # Behind a call of one position more whose numbers are not finite: nothing of it may be in the way.
+        layout = LAYOUTS[at % len(LAYOUTS)]
+        calls.append({**_call(draw_tokens(rng, *size), at % 2), "layout": layout, "after_nan": layout == "columns"})
     calls.append(_call(_nearly_the_same(rng), 0))
     few = draw_tokens(rng, 2, 6)
     # Rows that change places leave every sum as it was; one number of each part is rarely among some that are compared.
@@ -42,7 +46,7 @@ def planned(rng: np.random.Generator, weights: Weights) -> list[dict[str, Any]]:
 
 
 def _call(tokens: NDArray[np.int64], weights: int, changed: list[tuple[str, int]] | None = None) -> dict[str, Any]:
-    return {"tokens": tokens, "weights": weights, "changed": changed or []}
+    return {"tokens": tokens, "weights": weights, "changed": changed or [], "layout": "plain", "after_nan": False}
 
 
 def _nearly_the_same(rng: np.random.Generator) -> NDArray[np.int64]:
