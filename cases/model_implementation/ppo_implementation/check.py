@@ -86,7 +86,9 @@ def selection_fills_the_buffer(ws: Any) -> None:
         state = _far(rng.normal(size=config["state_dim"]), factor)
         states = [state, state.astype(np.float32), np.round(3 * state).astype(np.int64)] * 120
         answer = ws.drive("driver.py:selected", config, seed, factor, states, ws.seed_for("select", bits=31))
-        found = mapping(answer, keys=("actions", "kinds", "kept", "kept_kinds", "others", "states"))
+        found = mapping(answer, keys=("actions", "kinds", "kept", "kept_kinds", "others", "states", "asked"))
+        asked = integer(found["asked"])
+        assert asked == len(states), f"{len(states)} actions were selected by {asked} calls of policy_old.act"
         kinds = {tuple(map(str, sequence(kind))) for kind in sequence(found["kinds"], length=len(states))}
         wanted = {("ndarray", "float32")} if config["continuous_action_space"] else {("int", "")}
         assert kinds == wanted, f"actions are {sorted(kinds)}"

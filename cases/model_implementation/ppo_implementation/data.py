@@ -70,9 +70,9 @@ def _rollout(
     """How a policy is made, and a buffer whose log probabilities put a third of the ratios on either side of the clip.
 
     What is foreseen leaves no advantage: only the entropy moves the actor. What is endless has no terminal step. What
-    is far has ratios of 268,000, which count in full where the advantage is negative; what has drifted has ratios of
-    0.14 on average. What is unlikely has actions as `_edge` has them. Where rewards are alike but one, and each step
-    ends an episode, the standardised return of that one is the root of their number.
+    is far has ratios of 10,000,000,000, which count in full where the advantage is negative; what has drifted has
+    ratios of 0.14 on average. What is unlikely has actions as `_edge` has them. Where rewards are alike but one, and
+    each step ends an episode, the standardised return of that one is the root of their number.
     """
     made: dict[str, float] = {}
     states = rng.normal(size=(count, config["state_dim"])).astype(np.float32)
@@ -94,7 +94,7 @@ def _rollout(
         values = reference.standardised(rewards, ends, config["gamma"]).numpy()
     offsets = rng.choice([-0.5, 0.03, 0.5], count)
     if kind == "far":
-        offsets, values = 25 * offsets, values + 2
+        offsets, values = 46 * offsets, values + 2
     if kind == "drifted":
         offsets = offsets + 2
     return made, {
@@ -140,7 +140,7 @@ def _updates(driver: Any, rng: np.random.Generator, config: dict[str, Any]) -> I
         # One long buffer will do, and one long episode, where powers of gamma are 0.
         (0.02, [(4200 if config["state_dim"] == 5 else 400, "alike")]),
         (rate, [(12, "unlikely")]),
-        (2.5e-10, [(30, "far")]),
+        (7e-15, [(30, "far")]),
         (0.0, [(25, "whole"), (2, "usual")]),
     ]
     for rate, counts in plans:

@@ -169,8 +169,17 @@ def evaluated(config: Arrays, seed: int, arrays: list[Any], made: dict[str, floa
 
 
 def selected(config: Arrays, seed: int, factor: float, states: list[Any], torch_seed: int) -> Arrays:
-    """Actions of select_action(), their types, the buffer in the end, and the states as they are after each call."""
+    """Actions of select_action(), their types, the buffer in the end, the states as they are after each call, and how
+    often the old policy's act(), which another one may be put before, was asked.
+    """
     agent = _agent(config, seed, factor)
+    own, asked = agent.policy_old.act, [0]
+
+    def act(state: Any) -> Any:
+        asked[0] += 1
+        return own(state)
+
+    agent.policy_old.act = act
     torch.manual_seed(torch_seed)
     actions, kinds, after = [], [], []
     for n, state in enumerate(states):
@@ -193,6 +202,7 @@ def selected(config: Arrays, seed: int, factor: float, states: list[Any], torch_
         "kept_kinds": sorted({str(entry.dtype) for part in parts[:1] for entry in part}),
         "others": [len(kept.rewards), len(kept.is_terminals)],
         "states": after,
+        "asked": asked[0],
     }
 
 
