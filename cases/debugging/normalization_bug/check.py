@@ -22,10 +22,10 @@ HISTORY = ("epoch", "train_loss", "train_acc", "val_loss", "val_acc", "epoch_tim
 
 
 def _pictures(ws: Any, digits: Any) -> list[Any]:
-    """Digits, some mirrored (with equal sums), noise, and flat pictures, whose own mean and spread are of no use."""
+    """Digits, some mirrored (with equal sums), noise, and dark and flat pictures, whose own numbers are of no use."""
     noise = ws.numpy_rng("noise").integers(0, 256, (4, 28, 28)).astype(np.uint8)
     flat = [np.full((28, 28), level, np.uint8) for level in (0, 90, 255)]
-    return [*digits[:6], *digits[:3, :, ::-1].copy(), *noise, *(noise // 8 + 200), *flat]
+    return [*digits[:6], *digits[:3, :, ::-1].copy(), *noise, *(noise // 8 + 200), *(noise // 128), *flat]
 
 
 def _assert_transformed(ws: Any, which: str, pictures: list[Any]) -> None:
@@ -45,7 +45,7 @@ def validation_is_normalised(ws: Any) -> None:
     """The validation transform is the resize and the normalisation of training, for digits, noise and flat pictures."""
     pictures = _pictures(ws, hidden_arrays(ws, "digits.npz")["val_images"])
     _assert_transformed(ws, "val", pictures)
-    _assert_transformed(ws, "val", pictures[::-1])
+    _assert_transformed(ws, "val", pictures[::-1] * 2)
 
 
 @check(guard=True)
@@ -79,7 +79,8 @@ def _trained(
     probe = ws.numpy_rng("probe").normal(size=(4, 3, 32, 32)).astype(np.float32)
     earlier = ws.hidden("falling.npz" if file == "single.npz" else "single.npz")
     answer = ws.drive("driver.py:trained", epochs, batches, [earlier, ws.hidden(file)], positional, probe)
-    found = mapping(answer, keys=("metrics", "seconds", "saved", "state", "out"))
+    found = mapping(answer, keys=("metrics", "seconds", "saved", "state", "out", "trainable"))
+    assert found["trainable"] is True, "the returned network has parameters that cannot be trained any more"
     try:
         metrics = mapping(json.loads(string(found["metrics"])), keys=("metrics_history", "best_val_acc"))
     except (ValueError, RecursionError) as problem:
@@ -140,10 +141,11 @@ def validation_improves(ws: Any) -> None:
 
 @check(weight=2, required=True)
 def best_and_last_are_told_apart(ws: Any) -> None:
-    """Where validation gets worse, is torn, stays at none, or is long: the best epoch's weights are saved."""
+    """Where validation gets worse, is torn, stays at none or all, or is long: the best epoch's weights are saved."""
     _trained(ws, "falling.npz", 4, 10, positional=True)
     _trained(ws, "torn.npz", 2, 10)
-    _trained(ws, "single.npz", 3, 6)
+    _trained(ws, "single.npz", 8, 2)
+    _trained(ws, "sure.npz", 4, 10)
     _trained(ws, "many.npz", 1, 6)
 
 

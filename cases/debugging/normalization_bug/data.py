@@ -25,7 +25,7 @@ def _file(rng: np.random.Generator, path: Path, trained: np.ndarray, train: int,
 
 
 def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
-    """Write data/digits.npz for the agent; digits.npz, whose training lacks a class, and five more for the judge."""
+    """Write data/digits.npz for the agent; digits.npz, whose training lacks a class, and six more for the judge."""
     mine, theirs = (np.random.default_rng(stream(seed, name)) for name in ("hidden", "public"))
     (public / "data").mkdir(parents=True, exist_ok=True)
     _file(theirs, public / "data" / "digits.npz", np.arange(10), 600, 200)
@@ -49,15 +49,21 @@ def build(public: Path, hidden: Path, profile: str, seed: int) -> None:
         hidden / "torn.npz", train_images=images, train_labels=labels, val_images=val_images, val_labels=val_labels
     )
     # Training has one class and validation the others: nothing is right in any epoch. In a longer validation the last
-    # 400 pictures are of the one class, and so far easier than those before.
+    # 1,900 pictures are of the one class, and so far easier than those before.
     alone = int(mine.integers(10))
     images, labels = _split(mine, 60, np.array([alone]))
     kinds = np.append(np.delete(np.arange(10), alone), alone).astype(np.uint8)
-    pictures, rows = digits(mine, kinds, NOISE), np.append(np.arange(500) % 9, np.full(400, 9))
+    pictures, rows = digits(mine, kinds, NOISE), np.append(np.arange(500) % 9, np.full(1900, 9))
     for name, seen in (("single", np.arange(9)), ("many", rows)):
         write_npz(
             hidden / f"{name}.npz",
             train_images=images, train_labels=labels, val_images=pictures[seen], val_labels=kinds[seen],
         )  # fmt: skip
+    # One class in both: all is right in every epoch, while the loss falls. Half of validation stands in training, too.
+    val_images = np.concatenate([images[:12], digits(mine, labels[:12], NOISE)])
+    write_npz(
+        hidden / "sure.npz",
+        train_images=images, train_labels=labels, val_images=val_images, val_labels=np.tile(labels[:12], 2),
+    )  # fmt: skip
     images, labels = _split(mine, 200, np.arange(10))
     write_npz(hidden / "probe.npz", images=images, labels=labels, withheld=np.array(withheld))

@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 def transformed(which: str, pictures: list[Any], seeds: list[int]) -> list[Any]:
     """Each picture after a transform of train.py with a generator of its own seed, and the picture as it is then.
 
-    They come in two arrays that are used again, one of them not contiguous.
+    They come in two arrays that are used again, one of them not contiguous; and what is got is changed by who has it.
     """
     import train
 
@@ -28,7 +28,9 @@ def transformed(which: str, pictures: list[Any], seeds: list[int]) -> list[Any]:
         place = places[number % 2]
         place[:] = picture
         result = transform(place, np.random.default_rng(seed))
-        found.append([np.asarray(result), str(getattr(result, "dtype", type(result))), place.copy()])
+        found.append([np.array(result), str(getattr(result, "dtype", type(result))), place.copy()])
+        if isinstance(result, np.ndarray) and result.flags.writeable:
+            result[:] = 9
     return found
 
 
@@ -62,11 +64,13 @@ def starters(epochs: int, source: str, batches: int, data: str) -> dict[str, Any
 def trained(epochs: int, batches: int, files: list[str], positional: bool, pictures: Any) -> dict[str, Any]:
     """Metrics, seconds, saved weights, and weights and output of the network that is returned, for the last file.
 
-    Each is in its turn the file of one name, and for the others one step is made before.
+    Each is in its turn the file of one name, and for the others one step is made before. There is no folder for
+    temporary files: all is written into `out`.
     """
     import train
 
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        tempfile.tempdir = str(Path(folder, "none"))
         # The current folder is neither that of train.py, nor that of the results.
         Path("results").mkdir()
         kind, base = (Path, "") if positional else (str, folder)
@@ -84,7 +88,10 @@ def trained(epochs: int, batches: int, files: list[str], positional: bool, pictu
         seconds = time.monotonic() - start
         metrics = (Path(out) / "train_metrics.json").read_text()
         saved = load_file(Path(out) / "best_model.safetensors")
+    trainable = all(value.requires_grad for value in model.parameters())
     with torch.no_grad():
         seen = model(torch.from_numpy(pictures))
     state = dict(model.state_dict())
-    return {"metrics": metrics, "seconds": seconds, "saved": saved, "state": state, "out": seen}
+    return {
+        "metrics": metrics, "seconds": seconds, "saved": saved, "state": state, "out": seen, "trainable": trainable
+    }  # fmt: skip
