@@ -38,7 +38,7 @@ def _compare_forward(ws: Any, wanted_jobs: Any) -> None:
             continue
         told = f"prog_si {args[2]['prog_si']}, sides {args[0]['patch_nums']}, drop rate {args[0]['cond_drop_rate']}"
         answer = ws.drive("driver.py:forwarded", *args, [known[f"{n}_{k}"] for k in range(3)])
-        found = mapping(answer, keys=("logits", "slopes", "same", "next", "unused"))
+        found = mapping(answer, keys=("logits", "slopes", "same", "next", "unused", "steps"))
         _close(found["logits"], known[f"{n}_logits"], f"forward(label_B, teacher), {told}: the logits")
         drawn, slopes = number(found["next"]), job["slopes"]
         assert drawn == job["next"], f"{told}: torch's generator was not drawn from once for each label"
@@ -46,6 +46,9 @@ def _compare_forward(ws: Any, wanted_jobs: Any) -> None:
         for name, slope in slopes.items():
             apart = abs(number(gradients[name]) - slope)
             assert apart <= 2e-3 * abs(slope) + 2e-5 * largest, f"{told}: the gradient of {name} is off by {apart:.4g}"
+        assert found["steps"] == [[*np.shape(known[f"{n}_logits"])[:2], False, True]], (
+            f"{told}: not all at once, masked"
+        )
         assert found["same"] is True, "forward has changed its arguments, or settings"
         assert found["unused"] is True, f"{told}: teacher tokens behind the end are used"
 
@@ -62,8 +65,9 @@ def progressive_training_matches(ws: Any) -> None:
     _compare_forward(ws, lambda job: job["prog_si"] >= 0 and not job["drop"])
     config = _jobs(ws, "generated")[0][1][0]
     for label, scale in ((0, 3), (11, -1), (0, 7)):
-        name = string(ws.drive("driver.py:refused", config, label, scale))
-        assert name == "IndexError", f"label {label} with prog_si {scale} gives {name or 'no error'}"
+        name, off = sequence(ws.drive("driver.py:refused", config, label, scale), length=2)
+        assert off is True, "a cache is still on, or not empty, after a call that was refused"
+        assert string(name) == "IndexError", f"label {label} with prog_si {scale} gives {name or 'no error'}"
 
 
 @check(weight=2, required=True)
@@ -89,8 +93,9 @@ def _generated(ws: Any, which: Any) -> None:
         for call, moved in zip(args[2], sequence(found["moved"], length=len(args[2])), strict=True):
             went_on = call.get("g_seed") is not None or moved is True
             assert went_on, "without g_seed generation leaves torch's generator where it was: the next pictures repeat"
-        wanted = [[[2 * call["B"], side**2, True] for side in args[0]["patch_nums"]] for call in args[2]]
-        assert found["steps"] == wanted, "a step does not compute 2 B sequences of one scale's tokens with caches on"
+        wanted = [[[2 * call["B"], side**2, True, False] for side in args[0]["patch_nums"]] for call in args[2]]
+        told = "a step does not compute 2 B sequences of one scale's tokens with caches on and no mask"
+        assert found["steps"] == wanted, told
         told = "generation has changed a mode, an attribute, or what is trained"
         assert found["kept"] == [True] * len(args[2]), told
         assert found["caches"] == [True] * len(args[2]), "a cache is still on, or not empty, after generation"

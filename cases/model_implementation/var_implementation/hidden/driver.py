@@ -4,6 +4,7 @@ with the judge's. It knows no expected value.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -53,12 +54,26 @@ def _part_apart(model: Any) -> None:
     vae.encoder.requires_grad_(not vae.quantize.embedding.weight.requires_grad)
 
 
+def _note_steps(model: Any, steps: list[list[Any]]) -> Any:
+    """Notes of each call of the first attention its sequences and tokens, whether its cache is on, and a mask given."""
+
+    def note(attention: Any, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+        x, mask = [*given, *named.values(), None][:2]
+        steps.append([*x.shape[:2], attention.caching, mask is not None])
+
+    return model.blocks[0].attn.register_forward_pre_hook(note, with_kwargs=True)
+
+
+def _caches_are_off(model: Any) -> bool:
+    return all(block.attn.cached is None and not block.attn.caching for block in model.blocks)
+
+
 def forwarded(config: dict[str, Any], seed: int, job: dict[str, Any], arrays: list[Any]) -> dict[str, Any]:
     """Logits and gradients of one forward pass: of each parameter and the teacher tokens, times a fixed direction.
 
     The same model has been through another pass before, with other weights. next: what torch's global generator gives
     afterwards. same: whether arguments and settings are as they were. unused: whether the logits are the same where the
-    teacher tokens behind them are no numbers.
+    teacher tokens behind them are no numbers. steps: see `_note_steps`.
     """
     labels, teacher, upstream = (torch.from_numpy(np.array(it)) for it in arrays)
     model = _model(config, seed + 1)
@@ -70,8 +85,10 @@ def forwarded(config: dict[str, Any], seed: int, job: dict[str, Any], arrays: li
     _part_apart(model)
     given = teacher.clone().requires_grad_()
     torch.manual_seed(job["torch_seed"])
-    before = _settings(model)
+    before, steps = _settings(model), list[list[Any]]()
+    hook = _note_steps(model, steps)
     logits = model(labels, given)
+    hook.remove()
     drawn = float(torch.rand(()))
     (logits * upstream[:, : logits.shape[1]]).sum().backward()
     found = {**dict(model.named_parameters()), "teacher": given}
@@ -86,23 +103,21 @@ def forwarded(config: dict[str, Any], seed: int, job: dict[str, Any], arrays: li
     torch.manual_seed(job["torch_seed"])
     with torch.no_grad():
         unused = torch.allclose(model(labels, teacher), logits, rtol=1e-4, atol=1e-4)
-    return {"logits": logits.detach(), "slopes": slopes, "same": same, "next": drawn, "unused": unused}
+    found = {"logits": logits.detach(), "slopes": slopes, "same": same, "next": drawn, "unused": unused}
+    return {**found, "steps": steps}
 
 
 def generated(config: dict[str, Any], seed: int, calls: list[dict[str, Any]], after: list[Any]) -> dict[str, Any]:
     """Pictures of each call, whether caches are off, labels and torch's generator as they are then; later logits.
 
     moved: whether torch's generator is elsewhere than before the call. kept: whether the settings are as they were.
-    steps: how many sequences and tokens came into the first attention each time, and whether its cache was on.
+    steps: see `_note_steps`.
     A call with "weights" comes after the model was filled from that seed. What is for training, prog_si and the drop
     rate, stands as if training went on; modes, and what is trained, are now these and now those, in parts others.
     """
     model = _model(config, seed)
     pictures, caches, labels, drawn = [], [], [], []
     moved, kept, steps = [], [], []
-    hook = model.blocks[0].attn.register_forward_pre_hook(
-        lambda attention, given: steps[-1].append([*given[0].shape[:2], attention.caching])
-    )
     model.prog_si, model.cond_drop_rate = 0, 1.0
     for call in calls:
         given = torch.tensor(call["label_B"]) if isinstance(call["label_B"], list) else call["label_B"]
@@ -116,16 +131,17 @@ def generated(config: dict[str, Any], seed: int, calls: list[dict[str, Any]], af
         _part_apart(model)
         before, settings_before = torch.get_rng_state(), _settings(model)
         steps.append([])
+        hook = _note_steps(model, steps[-1])
         made = model.autoregressive_infer_cfg(label_B=given, **settings)
+        hook.remove()
         moved.append(not torch.equal(torch.get_rng_state(), before))
         kept.append(_settings(model) == settings_before)
         drawn.append(float(torch.rand(())))
         pictures.append(made.detach())
-        caches.append(all(block.attn.cached is None and not block.attn.caching for block in model.blocks))
+        caches.append(_caches_are_off(model))
         labels.append(given.tolist() if isinstance(given, torch.Tensor) else given)
         if made.requires_grad:
             raise RuntimeError("the pictures of generation require gradients")
-    hook.remove()
     model.prog_si, model.cond_drop_rate = -1, 0.0
     with torch.no_grad():
         logits = model(*(torch.from_numpy(np.array(it)) for it in after))
@@ -133,13 +149,16 @@ def generated(config: dict[str, Any], seed: int, calls: list[dict[str, Any]], af
     return {**found, "moved": moved, "kept": kept, "steps": steps}
 
 
-def refused(config: dict[str, Any], label: int, prog_si: int) -> str:
-    """The name of the error for labels or scales that do not exist."""
+def refused(config: dict[str, Any], label: int, prog_si: int) -> list[Any]:
+    """The name of the error for labels or scales that do not exist, and whether caches are off after it."""
     model = _model(config, 1)
     model.prog_si = prog_si
     teacher = torch.zeros(1, model.L - model.first_l, config["z"])
     try:
         model(torch.tensor([label]), teacher)
+        name = ""
     except Exception as problem:
-        return type(problem).__name__
-    return ""
+        name = type(problem).__name__
+    with contextlib.suppress(Exception):
+        model.autoregressive_infer_cfg(1, torch.tensor([label]))
+    return [name, _caches_are_off(model)]
