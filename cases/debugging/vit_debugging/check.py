@@ -14,7 +14,7 @@ from calls import Call, check_kinds, give_pictures, parts_alone, wanted_of
 from models import BARE, CHUNKS, FED, GATED, PLAIN, SETTINGS, made
 from reference import drawn, layers, normed, sequence_of, shapes
 
-from bench.judge import array, check, close, integer, mapping, number, run_command, sequence, string
+from bench.judge import array, check, close, integer, mapping, number, numbers, run_command, sequence, string
 
 CHUNK = re.compile(r"^blocks\.\d+\.(?=\d)")
 
@@ -50,7 +50,7 @@ def architecture_is_kept(ws: Any) -> None:
     """The package imports; parameters have the promised names and shapes, those of the factories, too."""
     for maker, given, named, sizes in made(ws.rng):
         wanted = shapes(sizes)
-        parts, heads = sequence(ws.drive("driver.py:shapes_of", maker, given, named), length=2)
+        parts, heads, start = sequence(ws.drive("driver.py:shapes_of", maker, given, named), length=3)
         if parts is None:
             continue
         assert heads in ([sizes["num_heads"]], []), f"{maker}: parts have {heads} heads"
@@ -58,6 +58,12 @@ def architecture_is_kept(ws: Any) -> None:
         if sizes["depth"] % (sizes.get("block_chunks", 1) or 1):
             # How uneven chunks are cut is told in two ways; no block may be lost.
             found, wanted = ({CHUNK.sub("blocks.", name): of[name] for name in of} for of in (found, wanted))
+        if start is not None:
+            bias, spreads = sequence(start, length=2)
+            spread = numbers(spreads, length=len(spreads))
+            told = f"new linear layers of {maker} have weights that spread by {spread[:3]} and biases up to {bias}"
+            # A layer of a few hundred weights is within a tenth of the 0.02 that they are drawn with.
+            assert number(bias) == 0 and all(0.01 < it < 0.03 for it in spread), told
         apart = sorted(set(found.items()) ^ set(wanted.items()))
         assert not apart, f"{len(apart)} parameters of {maker} differ, as in {apart[:4]}"
 
@@ -212,13 +218,13 @@ def parts_are_as_described(ws: Any) -> None:
     """By themselves, the embedding and its kernels take pairs, the head and the feed-forward networks are as told."""
     parts, rights = parts_alone(ws.numpy_rng("parts"))
     answers = sequence(ws.drive("driver.py:alone", parts), length=len(parts))
-    for (maker, _, _, given), answer, (right, numbers) in zip(parts, answers, rights, strict=True):
+    for (maker, _, _, given), answer, (right, counts) in zip(parts, answers, rights, strict=True):
         outs, told = sequence(answer, length=2)
-        assert told == numbers, f"{maker}{given} has rows, columns and patches {told}, expected {numbers}"
+        assert told == counts, f"{maker}{given} has rows, columns and patches {told}, expected {counts}"
         for found, wanted in zip(sequence(outs, length=len(right)), right, strict=True):
             close(found, wanted, rtol=0, atol=1e-9, what=f"what {maker}{given} gives")
     for maker, given, right in FED:
-        found, _ = sequence(ws.drive("driver.py:shapes_of", maker, given, {"bias": False}), length=2)
+        found, *_ = sequence(ws.drive("driver.py:shapes_of", maker, given, {"bias": False}), length=3)
         assert mapping(found) == right, f"the parameters of {maker}{given} are {found}, expected {right}"
 
 

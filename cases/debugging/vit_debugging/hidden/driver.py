@@ -20,7 +20,8 @@ def _model(sizes: Arrays, weights: Arrays) -> Any:
 
 
 def shapes_of(maker: str, given: list[Any], sizes: Arrays) -> list[Any]:
-    """Shapes of all parameters of what the package's `maker` makes, and the numbers of heads of its parts.
+    """Shapes of all parameters of what the package's `maker` makes, the numbers of heads of its parts, and of its linear
+    layers the largest bias and the spreads of weights.
 
     The large models are made without memory. Nothing is told of one that cannot be: that is not promised.
     """
@@ -33,11 +34,16 @@ def shapes_of(maker: str, given: list[Any], sizes: Arrays) -> list[Any]:
             with torch.device("meta"):
                 model = make(*given, **sizes)
         except (RuntimeError, NotImplementedError):
-            return [None, []]
+            return [None, [], None]
+        start = None
     else:
         model = make(*given, **sizes)
+        linear = [part for part in model.modules() if isinstance(part, torch.nn.Linear)]
+        biases = [float(part.bias.abs().max()) for part in linear if part.bias is not None]
+        start = [max([0.0, *biases]), [float(part.weight.std()) for part in linear]]
     heads = {part.num_heads for part in model.modules() if hasattr(part, "num_heads")}
-    return [{name: list(part.shape) for name, part in model.named_parameters() if part.requires_grad}, sorted(heads)]
+    shapes = {name: list(part.shape) for name, part in model.named_parameters() if part.requires_grad}
+    return [shapes, sorted(heads), start]
 
 
 def _flat(found: Any) -> list[Any]:
