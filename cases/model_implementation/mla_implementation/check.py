@@ -81,12 +81,14 @@ def gradients_match(ws: Any) -> None:
     """
     ways = ((32, 4, False, 5, "weights x cache"), (32, 4, True, 1, "weights x cache"), (24, 2, True, 4, "weights"))
     more = ((24, 2, False, 4, "weights"), (24, 2, True, 5, "cache"), (24, 2, False, 1, "cache"), (24, 2, True, 5, "x"))
-    for d, heads, training, length, needing in (*ways, *more, (24, 2, True, 520, "weights x cache")):
+    alone = [(24, 2, n % 2 == 0, 4, name) for n, name in enumerate(drawn(1, 24, 2))]
+    for d, heads, training, length, needing in (*ways, *more, *alone, (24, 2, True, 520, "weights x cache")):
         weights, rng = drawn(ws.rng.getrandbits(60), d, heads), ws.numpy_rng(f"slopes {d}")
         wide, before, x = 2 * d // 3 + d // heads // 2, rng.normal(size=(2, 3, d)), rng.normal(size=(2, length, d))
         entries = {"x": x, "cache": attention(weights, before, heads, None, 0)[1]}
         ups = [rng.normal(size=(2, length, d)), rng.normal(size=(2, 3 + length, wide))]
-        moving = [name for name in (*weights, *entries) if (name if name in entries else "weights") in needing.split()]
+        parts = {name: {name} if name in entries else {name, "weights"} for name in (*weights, *entries)}
+        moving = [name for name in parts if parts[name] & set(needing.split())]
         along = {name: rng.normal(size={**weights, **entries}[name].shape) for name in moving}
         sizes = {"d_model": d, "n_heads": heads}
         told = mapping(ws.drive("driver.py:slopes", sizes, weights, before, x, ups, along, training))

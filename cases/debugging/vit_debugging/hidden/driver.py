@@ -20,7 +20,7 @@ def _model(sizes: Arrays, weights: Arrays) -> Any:
 
 
 def shapes_of(maker: str, given: list[Any], sizes: Arrays) -> list[Any]:
-    """Shapes of all parameters of what the package's `maker` makes, the numbers of heads of its parts, and of its linear
+    """Shapes of all parameters of what the package's `maker` makes, the heads of its parts, and of its linear
     layers the largest bias and the spreads of weights.
 
     The large models are made without memory. Nothing is told of one that cannot be: that is not promised.

@@ -22,9 +22,9 @@ def _layer(sizes: Arrays, weights: Arrays, mode: str = "eval") -> Any:
 def _settings(layer: Any) -> list[Any]:
     """What no call may change, in torch and in the layer."""
     kept = [[name, value.requires_grad] for name, value in layer.state_dict(keep_vars=True).items()]
-    random = torch.random.get_rng_state().tolist()
+    random, tiny = torch.random.get_rng_state().tolist(), torch.full((1,), 1e-310, dtype=torch.float64)
     speed = [torch.get_float32_matmul_precision(), torch.get_num_threads(), torch.backends.cuda.flash_sdp_enabled()]
-    return [torch.get_default_dtype(), torch.is_grad_enabled(), random, layer.training, kept, speed]
+    return [torch.get_default_dtype(), torch.is_grad_enabled(), random, layer.training, kept, speed, float(tiny * 1)]
 
 
 def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
@@ -71,11 +71,14 @@ def slopes(
 ) -> dict[str, float]:
     """Gradients of sum(ups[0] * output) + sum(ups[1] * new cache), each times the direction that is given for it.
 
-    The cache is made of `before`, without gradients. What has no direction needs no gradient.
+    The cache is made of `before`, without gradients, after a call in inference mode. What has no direction needs no
+    gradient.
     """
     layer = _layer(sizes, weights, "train" if training else "eval")
     for name, value in layer.named_parameters():
         value.requires_grad_(name in along)
+    with torch.inference_mode():
+        layer(torch.from_numpy(before))
     with torch.no_grad():
         _, cache = layer(torch.from_numpy(before))
     entries = {"x": torch.from_numpy(x).requires_grad_("x" in along), "cache": cache.requires_grad_("cache" in along)}
