@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 import reprlib
 import zipfile
 from collections.abc import Sequence
@@ -24,6 +25,8 @@ _MOST_NUMBERS = 2_000_000
 _MOST_ELEMENTS = 1 << 26
 """Of an array that is made float64: half a gigabyte."""
 _CHUNK = 1 << 20
+# Blanks are those of C, which pandas passes over. No two parts can take the same character: it takes linear time.
+_WRITTEN = re.compile(r"[ \t-\r]*([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[ \t-\r]*")
 
 
 def shown(value: object) -> str:
@@ -67,6 +70,23 @@ def number(value: Any, low: float | None = None, high: float | None = None) -> f
     assert low is None or result >= low, f"{result:g} is below {low:g}"
     assert high is None or result <= high, f"{result:g} is above {high:g}"
     return result
+
+
+def written_number(text: str, low: float | None = None, high: float | None = None) -> float:
+    """A finite number that stands in a text, such as a field of a table, within [low, high].
+
+    Written as pandas.read_csv takes it: ASCII digits, a sign, a point and an exponent where wanted, blanks around them.
+    Python's own `float` also takes `1_000`, digits of other scripts and `infinity`.
+    """
+    value = math.inf if (digits := written_digits(text)) is None else float(digits)
+    assert math.isfinite(value), f"a number is needed, not {shown(text)}"
+    return number(value, low, high)
+
+
+def written_digits(text: str) -> str | None:
+    """The number that stands in a text, without the blanks around it; None where there is another thing."""
+    found = _WRITTEN.fullmatch(text)
+    return found[1] if found else None
 
 
 def integer(value: object, low: int | None = None, high: int | None = None) -> int:
