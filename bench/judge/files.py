@@ -174,15 +174,21 @@ class Folder:
 
     def npz(self, path: str, max_mb: float = 200) -> dict[str, NDArray[Any]]:
         """Numeric arrays of an .npz archive: file and arrays have at most `max_mb` MiB each, and it takes both."""
-        return read_npz(self.bytes(path, max_mb), int(max_mb * _MIB))
+        content = self.bytes(path, max_mb)
+        with _told_of(path):
+            return read_npz(content, int(max_mb * _MIB))
 
     def npy(self, path: str, max_mb: float = 200) -> NDArray[Any]:
         """The numeric array of a .npy file of at most `max_mb` MiB: takes its size twice."""
-        return read_npy(self.bytes(path, max_mb))
+        content = self.bytes(path, max_mb)
+        with _told_of(path):
+            return read_npy(content)
 
     def safetensors(self, path: str, max_mb: float = 500) -> dict[str, NDArray[Any]]:
         """Tensors of a .safetensors file as arrays: takes up to three times its size (bfloat16 becomes float32)."""
-        return read_safetensors(self.bytes(path, max_mb))
+        content = self.bytes(path, max_mb)
+        with _told_of(path):
+            return read_safetensors(content)
 
 
 def _named(path: str) -> str:
@@ -199,6 +205,15 @@ def _blamed(what: str) -> Iterator[None]:
         if error.errno not in _OF_THE_FILES:
             raise
         raise AssertionError(f"{what}: {error.strerror}") from None
+
+
+@contextlib.contextmanager
+def _told_of(path: str) -> Iterator[None]:
+    """A fault of what was read as bytes alone names the file."""
+    try:
+        yield
+    except AssertionError as fault:
+        raise AssertionError(f"{_named(path)}: {fault}") from None
 
 
 def _check_nodes(path: str, text: str, lines: int = 0) -> None:

@@ -402,6 +402,15 @@ REFUSED_BY_THE_LIBRARY: dict[str, tuple[bytes, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("how", ["npz", "npy", "safetensors"])
+def test_a_fault_of_an_array_file_names_the_file(tmp_path: Path, how: str) -> None:
+    folder = Folder(write_files(tmp_path, {"a/x.y": b"x" * 20}))
+    with pytest.raises(AssertionError, match=r"^a/x\.y: "):
+        getattr(folder, how)("a/x.y")
+    with pytest.raises(AssertionError, match=r"^a/none is missing$"):
+        getattr(folder, how)("a/none")
+
+
 @pytest.mark.parametrize("name", REFUSED_BY_THE_LIBRARY)
 def test_what_the_library_refuses_is_refused(name: str) -> None:
     library = pytest.importorskip("safetensors.numpy")
