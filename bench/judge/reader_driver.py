@@ -53,7 +53,7 @@ def checkpoint(paths: list[str], wanted: list[str] | None, max_mb: float) -> dic
     arrays: dict[str, Any] = {}
     total = 0
     for name, place, leaf in _leaves(content):
-        if max(len(tensors) + len(values), len(others)) >= _MOST_NAMES:
+        if len(tensors) + len(values) >= _MOST_NAMES:
             raise ValueError(f"more than {_MOST_NAMES} entries")
         if name in tensors or name in values:
             raise ValueError(f"two entries have the same name {name[:80]!r}")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bench.judge.workspace import Workspace
 
 _MOST_NAMES = 10_000
+_MOST_OTHERS = 100_000
 _LONGEST_NAME = 400
 _LARGEST_SIDE = 1 << 40
 _MIB = 1 << 20
@@ -82,7 +83,8 @@ def read_checkpoint(
     parts = ("tensors", "values", "others", "arrays")
     found = mapping(_read(ws, "checkpoint", [path], within, max_mb, wanted=names), parts)
     tensors, values, others = (mapping(found[part]) for part in parts[:3])
-    assert max(len(tensors) + len(values), len(others)) <= _MOST_NAMES, f"{path} holds more than {_MOST_NAMES} entries"
+    few = len(tensors) + len(values) <= _MOST_NAMES and len(others) <= _MOST_OTHERS
+    assert few, f"{path} holds more than {_MOST_NAMES} entries, or {_MOST_OTHERS} that are neither tensors nor plain"
     shapes, dtypes, places = {}, {}, {}
     for name, facts in tensors.items():
         facts = mapping(facts, ("shape", "dtype", "place"))
