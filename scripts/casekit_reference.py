@@ -29,7 +29,7 @@ MODULES = (
     "judge/values", "judge/compare", "judge/submissions", "judge/readers", "judge/claims",
     "judge/probes", "judge/promised", "judge/public_scores",
 )  # fmt: skip
-_INTERNAL = {"main", "shown", "without_duplicates", "CheckFunction", "Check"}
+_INTERNAL = {"main", "shown", "CheckFunction", "Check"}
 _FACE = "judge"
 
 

@@ -14,7 +14,7 @@ from bench.judge.checks import Check, Given, check, drawn, once
 from bench.judge.probes import Made, Probe, Tensor
 from bench.judge.promised import run_command
 from bench.judge.stopwatch import Timing, Work
-from bench.judge.values import array, integer, mapping, number, numbers, sequence, string
+from bench.judge.values import array, integer, mapping, number, numbers, sequence, string, written_number
 from bench.judge.workspace import Workspace
 
 if TYPE_CHECKING:

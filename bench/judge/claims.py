@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
-from bench.judge.values import integer, mapping, number, shown, string
+from bench.judge.values import integer, mapping, number, shown, string, written_number
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -38,8 +38,8 @@ def csv_number(folder: Folder, path: str, column: str, row: int = -1) -> float:
     assert there and column in rows[row], f"{path} does not have a row {row} with a column {column!r}"
     text = str(rows[row][column])
     try:
-        return number(float(text))
-    except (ValueError, AssertionError):
+        return written_number(text)
+    except AssertionError:
         raise AssertionError(f"{path}, column {column!r}: {shown(text)} is not a finite number") from None
 
 

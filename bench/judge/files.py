@@ -7,17 +7,17 @@ import csv
 import errno
 import hashlib
 import io
-import json
-import math
 import os
 import stat
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from bench.base.files import walk_files
-from bench.judge.values import read_npy, read_npz, read_safetensors, shown, without_duplicates
+from bench.judge.json_text import strict_json
+from bench.judge.tensor_files import read_safetensors
+from bench.judge.values import read_npy, read_npz, shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,8 +27,8 @@ _MOST_FIELDS = 2_000_000
 """Of a table: each takes up to 350 bytes, as a row of its own."""
 _MOST_NODES = 2_000_000
 """Of a JSON document: each takes up to 250 bytes, as an object with one key."""
-# Python's own limit of recursion, which `repr` and comparisons meet, is ten times as deep.
-_DEEPEST = 100
+_MARK = "\ufeff"
+"""The byte order mark that some programs write at the beginning of a text."""
 _LONGEST_SHOWN = 200
 _OF_THE_FILES = frozenset(
     {errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENXIO, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR}
@@ -96,9 +96,15 @@ class Folder:
             yield file, size
 
     def text(self, path: str, max_mb: float = 5) -> str:
-        """Content of a UTF-8 file: takes up to six times its size, as one odd character makes all of them wide."""
+        """Content of a UTF-8 file: takes up to six times its size, as one odd character makes all of them wide.
+
+        A byte order mark at its beginning is no content.
+        """
+        return self._text(path, max_mb, "utf-8-sig")
+
+    def _text(self, path: str, max_mb: float, encoding: str) -> str:
         try:
-            return self.bytes(path, max_mb).decode("utf-8-sig")
+            return self.bytes(path, max_mb).decode(encoding)
         except UnicodeDecodeError as error:
             raise AssertionError(f"{path} is not UTF-8: {error.reason} at byte {error.start}") from None
 
@@ -116,11 +122,12 @@ class Folder:
         return text
 
     def json(self, path: str, max_mb: float = 5) -> Any:
-        """A JSON document, read strictly: no NaN, no infinity, no duplicate keys, at most two million values.
+        """A JSON document, read strictly: no NaN, no infinity, no duplicate keys, no byte order mark.
 
-        Takes up to six times its size, and half a gigabyte of Python's objects, whatever `max_mb` is.
+        At most two million values; takes up to six times its size, and half a gigabyte of Python's objects, whatever
+        `max_mb` is.
         """
-        text = self.text(path, max_mb)
+        text = self._text(path, max_mb, "utf-8")
         _check_nodes(path, text)
         return _json(path, text)
 
@@ -129,7 +136,7 @@ class Folder:
 
         At most two million values in all; takes up to six times its size, and half a gigabyte of Python's objects.
         """
-        text = self.text(path, max_mb)
+        text = self._text(path, max_mb, "utf-8")
         _check_nodes(path, text, text.count("\n"))
         # Not splitlines: a text may hold U+2028 and its like as they are.
         lines = enumerate(text.split("\n"), start=1)
@@ -138,7 +145,8 @@ class Folder:
     def csv(self, path: str, max_mb: float = 20) -> list[dict[str, str]]:
         """Rows of a comma-separated table with a header; every row has exactly the header's columns.
 
-        At most two million fields; takes up to ten times its size, and 700 MB of Python's objects.
+        Names are taken as they stand, with their blanks; empty lines are passed over. At most two million fields; takes
+        up to ten times its size, and 700 MB of Python's objects.
         """
         header: list[str] = []
         rows: list[dict[str, str]] = []
@@ -152,7 +160,7 @@ class Folder:
                     continue
                 count += 1
                 if count == 1:
-                    header = [name.strip() for name in row]
+                    header = row
                     assert len(set(header)) == len(header), f"{path} names a column twice"
                     continue
                 assert len(row) == len(header), (
@@ -166,15 +174,21 @@ class Folder:
 
     def npz(self, path: str, max_mb: float = 200) -> dict[str, NDArray[Any]]:
         """Numeric arrays of an .npz archive: file and arrays have at most `max_mb` MiB each, and it takes both."""
-        return read_npz(self.bytes(path, max_mb), int(max_mb * _MIB))
+        content = self.bytes(path, max_mb)
+        with _told_of(path):
+            return read_npz(content, int(max_mb * _MIB))
 
     def npy(self, path: str, max_mb: float = 200) -> NDArray[Any]:
         """The numeric array of a .npy file of at most `max_mb` MiB: takes its size twice."""
-        return read_npy(self.bytes(path, max_mb))
+        content = self.bytes(path, max_mb)
+        with _told_of(path):
+            return read_npy(content)
 
     def safetensors(self, path: str, max_mb: float = 500) -> dict[str, NDArray[Any]]:
         """Tensors of a .safetensors file as arrays: takes up to three times its size (bfloat16 becomes float32)."""
-        return read_safetensors(self.bytes(path, max_mb))
+        content = self.bytes(path, max_mb)
+        with _told_of(path):
+            return read_safetensors(content)
 
 
 def _named(path: str) -> str:
@@ -193,6 +207,15 @@ def _blamed(what: str) -> Iterator[None]:
         raise AssertionError(f"{what}: {error.strerror}") from None
 
 
+@contextlib.contextmanager
+def _told_of(path: str) -> Iterator[None]:
+    """A fault of what was read as bytes alone names the file."""
+    try:
+        yield
+    except AssertionError as fault:
+        raise AssertionError(f"{_named(path)}: {fault}") from None
+
+
 def _check_nodes(path: str, text: str, lines: int = 0) -> None:
     """Counted before anything is parsed."""
     nodes = text.count(",") + text.count("[") + text.count("{") + lines
@@ -200,31 +223,9 @@ def _check_nodes(path: str, text: str, lines: int = 0) -> None:
 
 
 def _json(what: str, text: str) -> Any:
+    # Such a mark is no part of JSON, and json.load refuses it.
+    assert not text.startswith(_MARK), f"{what} begins with a byte order mark, which JSON does not have"
     try:
-        found = json.loads(text, parse_constant=_no_constant, object_pairs_hook=without_duplicates, parse_float=_finite)
-        _check_depth(found)
-        return found
+        return strict_json(text)
     except (ValueError, RecursionError) as error:
         raise AssertionError(f"{what} is not valid JSON: {str(error)[:200]}") from None
-
-
-def _check_depth(value: object) -> None:
-    """ValueError for what a check could not even show in a message."""
-    level = [value]
-    for _ in range(_DEEPEST):
-        inner = [part.values() if isinstance(part, dict) else part for part in level if isinstance(part, dict | list)]
-        level = [part for parts in inner for part in parts]
-        if not level:
-            return
-    raise ValueError(f"nested more than {_DEEPEST} levels deep")
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"{text[:20]} is not a finite number")
-    return value

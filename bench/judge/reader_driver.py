@@ -18,6 +18,8 @@ _MOST_NAMES = 10_000
 _MOST_PARTS = 100_000
 """Of a checkpoint, its lists and dictionaries included."""
 _DEEPEST = 20
+_MOST_OF_A_MODULE = 20
+"""Of metadata: torch itself writes the version alone."""
 _MIB = 1 << 20
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
@@ -35,7 +37,7 @@ def _library(name: str) -> Any:
 
 
 def checkpoint(paths: list[str], wanted: list[str] | None, max_mb: float) -> dict[str, Any]:
-    """Tensors and plain values of a file of torch.save, by their dotted names.
+    """Tensors, plain values and the kinds of all else in a file of torch.save, by their dotted names.
 
     place: the name of the dictionary in which a tensor lies, or of the list with `[]`; empty: the file itself is it.
     """
@@ -47,6 +49,7 @@ def checkpoint(paths: list[str], wanted: list[str] | None, max_mb: float) -> dic
     content = _loaded(torch, path)
     tensors: dict[str, dict[str, Any]] = {}
     values: dict[str, Any] = {}
+    others: dict[str, str] = {}
     arrays: dict[str, Any] = {}
     total = 0
     for name, place, leaf in _leaves(content):
@@ -64,7 +67,9 @@ def checkpoint(paths: list[str], wanted: list[str] | None, max_mb: float) -> dic
                 arrays[name] = leaf if leaf.dim() else leaf.reshape(1)
         elif isinstance(leaf, bool | int | float | str):
             values[name] = leaf[:1000] if isinstance(leaf, str) else leaf
-    return {"tensors": tensors, "values": values, "arrays": arrays}
+        else:
+            others[name] = leaf.text if isinstance(leaf, _Attribute) else _kind(leaf)
+    return {"tensors": tensors, "values": values, "others": others, "arrays": arrays}
 
 
 def _loaded(torch: Any, path: str) -> Any:
@@ -76,6 +81,38 @@ def _loaded(torch: Any, path: str) -> Any:
         return torch.load(path, map_location="cpu", weights_only=True)
 
 
+class _Attribute:
+    """What a pickled dictionary has beside its keys."""
+
+    def __init__(self, value: Any) -> None:
+        self.text = f"an attribute, {_kind(value)}"
+
+
+def _kind(value: Any) -> str:
+    return f"{'empty ' if isinstance(value, dict | list | tuple) and not value else ''}{type(value).__name__[:80]}"
+
+
+def _odd_attributes(part: Any) -> list[tuple[str, _Attribute]]:
+    """Those of a dictionary that torch does not write: of an OrderedDict, unpickling sets any."""
+    found = getattr(part, "__dict__", {})
+    return [(str(name), _Attribute(it)) for name, it in found.items() if name != "_metadata" or not _metadata(it)]
+
+
+def _metadata(value: Any) -> bool:
+    """Whether it is what `state_dict` writes beside the tensors, and `load_state_dict` takes: facts of each module."""
+    modules = value.items() if isinstance(value, dict) else [("", value)]
+    return value is None or all(isinstance(name, str) and _facts(it) for name, it in modules)
+
+
+def _facts(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and len(value) <= _MOST_OF_A_MODULE
+        and isinstance(value.get("version"), int | None)
+        and all(isinstance(it, str | int | float | None) for pair in value.items() for it in pair)
+    )
+
+
 def _leaves(content: Any) -> Iterator[tuple[str, str, Any]]:
     pending, visited = [("", "", content, 0)], 0
     while pending:
@@ -84,17 +121,19 @@ def _leaves(content: Any) -> Iterator[tuple[str, str, Any]]:
         # A list may stand in another one many times, and be empty: a few bytes unfold without end, and without a leaf.
         if depth > _DEEPEST or visited + len(pending) > _MOST_PARTS:
             raise ValueError("nested too deeply, or too large")
-        inside = name
-        if isinstance(part, dict):
-            inner = [(str(key), value) for key, value in part.items()]
-        elif isinstance(part, list | tuple):
-            inner, inside = [(str(at), value) for at, value in enumerate(part)], f"{name}[]"
+        listed, odd = f"{name}[]", _odd_attributes(part) if isinstance(part, dict) else []
+        if isinstance(part, dict) and (part or odd):
+            # Only a text is a key of a state dictionary: another one lies there as in a list.
+            inner = [(str(key), name if isinstance(key, str) else listed, value) for key, value in part.items()]
+            inner += [(key, name, it) for key, it in odd]
+        elif isinstance(part, list | tuple) and part:
+            inner = [(str(at), listed, value) for at, value in enumerate(part)]
         else:
             leaf = part.item() if type(part).__module__ == "numpy" and hasattr(part, "item") else part
             yield name, place, leaf
             continue
-        named = [(f"{name}.{key}" if name else key, value) for key, value in reversed(inner)]
-        pending += [(below, inside, value, depth + 1) for below, value in named]
+        named = [(f"{name}.{key}" if name else key, inside, value) for key, inside, value in reversed(inner)]
+        pending += [(below, inside, value, depth + 1) for below, inside, value in named]
 
 
 def _bounded(size: float, max_mb: float) -> None:

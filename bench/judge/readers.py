@@ -22,10 +22,13 @@ if TYPE_CHECKING:
     from bench.judge.workspace import Workspace
 
 _MOST_NAMES = 10_000
+_MOST_OTHERS = 100_000
 _LONGEST_NAME = 400
 _LARGEST_SIDE = 1 << 40
 _MIB = 1 << 20
-_INDEX = "model.safetensors.index.json"
+_WHOLE, _INDEX, _PICKLED = _FORMS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
+_EXTRA = "_extra_state"
+"""The key of torch for what `get_extra_state` of a module gives."""
 
 
 @dataclass(frozen=True)
@@ -42,17 +45,22 @@ class Checkpoint:
     """Plain values that stand beside the tensors, such as `epoch`."""
     places: dict[str, str]
     """Of every tensor the name of the dictionary, or with `[]` of the list, in which it lies; empty: the whole file."""
+    others: dict[str, str]
+    """Kinds of what is neither: `NoneType`, `bytes`, `empty dict`; `an attribute, int` of a dictionary."""
 
     def below(self, prefix: str) -> dict[str, NDArray[Any]]:
         """The arrays of one state dictionary, with the names that they have there: `below("model_state_dict")`.
 
-        prefix: empty where the file is one. AssertionError where a tensor lies deeper, in a dictionary or list of its
-        own: it has the same dotted name, and no model loads it.
+        prefix: empty where the file is one. AssertionError where it holds what no model loads: a tensor deeper, in a
+        dictionary or list of its own, which has the same dotted name; any other thing than tensors, empty dictionaries
+        and attributes included. The extra state of a module, `_extra_state`, may be anything.
         """
-        start = f"{prefix}." if prefix else ""
+        start, what = f"{prefix}." if prefix else "", prefix or "the file"
         odd = [name for name, place in self.places.items() if name.startswith(start) and place != prefix]
-        what = prefix or "the file"
         assert not odd, f"{what} is not a state dictionary: {shown(odd[0])} is not one of its own keys"
+        kinds = {name: type(value).__name__ for name, value in self.values.items()} | self.others
+        more = [name for name in kinds if name.startswith(start) and _EXTRA not in name.split(".")]
+        assert not more, f"{what} is not a state dictionary: {shown(more[0])} is not a tensor ({kinds[more[0]]})"
         return {name.removeprefix(start): value for name, value in self.arrays.items() if name.startswith(start)}
 
 
@@ -64,7 +72,7 @@ def read_checkpoint(
     wanted: Sequence[str] | None = None,
     max_mb: float = 200,
 ) -> Checkpoint:
-    """Names, shapes, dtypes and arrays of a file of `torch.save`: tensors in dictionaries and lists, and plain values.
+    """Names, shapes, dtypes and arrays of a file of `torch.save`: tensors in dictionaries and lists, what is beside.
 
     within: the folder of a finished `ws.run`; otherwise the workspace. wanted: names of the tensors whose content is
     needed, all by default. max_mb: bound of the file and of what comes back, each. A whole pickled model is refused, as
@@ -72,23 +80,27 @@ def read_checkpoint(
     and its environment must have torch, which is quick where `preload` names it.
     """
     names = None if wanted is None else list(wanted)
-    found = mapping(_read(ws, "checkpoint", [path], within, max_mb, wanted=names), ("tensors", "values", "arrays"))
-    tensors, values = mapping(found["tensors"]), mapping(found["values"])
-    assert len(tensors) + len(values) <= _MOST_NAMES, f"{path} holds more than {_MOST_NAMES} entries"
+    parts = ("tensors", "values", "others", "arrays")
+    found = mapping(_read(ws, "checkpoint", [path], within, max_mb, wanted=names), parts)
+    tensors, values, others = (mapping(found[part]) for part in parts[:3])
+    few = len(tensors) + len(values) <= _MOST_NAMES and len(others) <= _MOST_OTHERS
+    assert few, f"{path} holds more than {_MOST_NAMES} entries, or {_MOST_OTHERS} that are neither tensors nor plain"
     shapes, dtypes, places = {}, {}, {}
     for name, facts in tensors.items():
         facts = mapping(facts, ("shape", "dtype", "place"))
         assert len(name) <= _LONGEST_NAME, f"{path}: the name {shown(name)} is too long"
         shapes[name] = tuple(integer(side, 0, _LARGEST_SIDE) for side in sequence(facts["shape"]))
         dtypes[name], places[name] = string(facts["dtype"])[:40], string(facts["place"])
-    for name, value in values.items():
+    for name in [*values, *others]:
         assert len(name) <= _LONGEST_NAME, f"{path}: the name {shown(name)} is too long"
+    for name, value in values.items():
         assert type(value) in (bool, int, float, str), f"{path}: {shown(name)} is not a plain value"
     arrays = {
         name: _array(value, shapes.get(name), f"{path}: {shown(name)}")
         for name, value in mapping(found["arrays"]).items()
     }
-    return Checkpoint(shapes, dtypes, _bounded(path, arrays, max_mb), values, places)
+    kinds = {name: string(kind)[:_LONGEST_NAME] for name, kind in others.items()}
+    return Checkpoint(shapes, dtypes, _bounded(path, arrays, max_mb), values, places, kinds)
 
 
 def read_parquet(
@@ -158,19 +170,30 @@ class Pretrained:
     arrays: dict[str, NDArray[Any]]
 
 
-def read_pretrained(ws: Workspace, folder: str, *, within: Folder | None = None, max_mb: float = 500) -> Pretrained:
+def read_pretrained(
+    ws: Workspace,
+    folder: str,
+    *,
+    within: Folder | None = None,
+    forms: Sequence[str] = _FORMS,
+    max_mb: float = 500,
+) -> Pretrained:
     """config.json and the weights of a folder that `save_pretrained` wrote.
 
     Weights are read from model.safetensors, from the shards that model.safetensors.index.json names, both in the judge,
-    or else from pytorch_model.bin as by `read_checkpoint`. max_mb: bound of all weights together.
+    or else from pytorch_model.bin as by `read_checkpoint`. forms: those of the three files that the task allows; the
+    weights are in the first one that is there. max_mb: bound of all weights together. ValueError for another form.
     """
+    if not forms or not {*forms} <= {*_FORMS}:
+        raise ValueError(f"the forms are {', '.join(_FORMS)}, not {forms}")
     place = ws if within is None else within
     config = mapping(place.json(f"{folder}/config.json"))
-    if place.exists(f"{folder}/model.safetensors"):
-        return Pretrained(config, place.safetensors(f"{folder}/model.safetensors", max_mb))
-    if not place.exists(f"{folder}/{_INDEX}"):
-        found = read_checkpoint(ws, f"{folder}/pytorch_model.bin", within=within, max_mb=max_mb)
-        return Pretrained(config, found.below(""))
+    allowed = [form for form in _FORMS if form in forms]
+    form = next((form for form in allowed if place.exists(f"{folder}/{form}")), allowed[-1])
+    if form == _WHOLE:
+        return Pretrained(config, place.safetensors(f"{folder}/{form}", max_mb))
+    if form == _PICKLED:
+        return Pretrained(config, read_checkpoint(ws, f"{folder}/{form}", within=within, max_mb=max_mb).below(""))
     weights = mapping(mapping(place.json(f"{folder}/{_INDEX}"), ("weight_map",))["weight_map"])
     shards = sorted({string(shard) for shard in weights.values()})
     odd = [shard for shard in shards if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", shard)]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bench.judge.values import shown
+from bench.judge.values import shown, written_digits, written_number
 
 if TYPE_CHECKING:
     from bench.judge.files import Folder
@@ -96,19 +95,21 @@ def _some(values: Sequence[object]) -> str:
 
 def _whole(text: str) -> int | None:
     """The whole number that `text` is, however it is written."""
+    digits, value = written_digits(text), _float(text)
+    if digits is None or value is None or not value.is_integer():
+        return None
     try:
-        return int(text)
+        # A float has no room for all digits of a long one.
+        return int(digits)
     except ValueError:
-        value = _float(text)
-        return int(value) if value is not None and value.is_integer() else None
+        return int(value)
 
 
 def _float(text: str) -> float | None:
     try:
-        value = float(text)
-    except ValueError:
+        return written_number(text)
+    except AssertionError:
         return None
-    return value if math.isfinite(value) else None
 
 
 def _column(what: str, order: Sequence[object], texts: list[str], kind: Numbers | Labels) -> Any:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import io
-import json
 import math
+import re
 import reprlib
-import struct
 import zipfile
 from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING, Any
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 
 
 _SHOWN = 80
-_MAX_HEADER = 8 << 20
 _MAX_NPY_HEADER = 1 << 16
 # The signature of an entry in the central directory of a zip file.
 _ENTRY = b"PK\x01\x02"
@@ -27,18 +25,8 @@ _MOST_NUMBERS = 2_000_000
 _MOST_ELEMENTS = 1 << 26
 """Of an array that is made float64: half a gigabyte."""
 _CHUNK = 1 << 20
-_SAFETENSORS_DTYPES = {
-    "F64": "<f8",
-    "F32": "<f4",
-    "F16": "<f2",
-    "BF16": "<u2",
-    "I64": "<i8",
-    "I32": "<i4",
-    "I16": "<i2",
-    "I8": "|i1",
-    "U8": "|u1",
-    "BOOL": "|b1",
-}
+# Blanks are those of C, which pandas passes over. No two parts can take the same character: it takes linear time.
+_WRITTEN = re.compile(r"[ \t-\r]*([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[ \t-\r]*")
 
 
 def shown(value: object) -> str:
@@ -82,6 +70,23 @@ def number(value: Any, low: float | None = None, high: float | None = None) -> f
     assert low is None or result >= low, f"{result:g} is below {low:g}"
     assert high is None or result <= high, f"{result:g} is above {high:g}"
     return result
+
+
+def written_number(text: str, low: float | None = None, high: float | None = None) -> float:
+    """A finite number that stands in a text, such as a field of a table, within [low, high].
+
+    Written as pandas.read_csv takes it: ASCII digits, a sign, a point and an exponent where wanted, blanks around them.
+    Python's own `float` also takes `1_000`, digits of other scripts and `infinity`.
+    """
+    value = math.inf if (digits := written_digits(text)) is None else float(digits)
+    assert math.isfinite(value), f"a number is needed, not {shown(text)}"
+    return number(value, low, high)
+
+
+def written_digits(text: str) -> str | None:
+    """The number that stands in a text, without the blanks around it; None where there is another thing."""
+    found = _WRITTEN.fullmatch(text)
+    return found[1] if found else None
 
 
 def integer(value: object, low: int | None = None, high: int | None = None) -> int:
@@ -227,71 +232,9 @@ def _array_of(file: IO[bytes], whole: int, name: str) -> NDArray[Any]:
         view[filled : filled + len(part)] = part
         filled += len(part)
     assert filled == rest and not file.read(1), f"{name}: shape and size do not agree"
-    return _true_values(numpy.frombuffer(content, dtype=dtype)).reshape(shape, order="F" if fortran else "C")
+    return true_values(numpy.frombuffer(content, dtype=dtype)).reshape(shape, order="F" if fortran else "C")
 
 
-def _true_values(values: NDArray[Any]) -> NDArray[Any]:
+def true_values(values: NDArray[Any]) -> NDArray[Any]:
     """Truth values become 0 or 1, as any other byte is both true and false to numpy."""
     return values.view("u1") != 0 if values.dtype.kind == "b" else values
-
-
-def read_safetensors(data: bytes) -> dict[str, NDArray[Any]]:
-    """Tensors of a .safetensors file as arrays (bfloat16 as float32); AssertionError when it is not one.
-
-    Beside `data` it takes the tensors' own size once, of bfloat16 twice; header, shapes and sizes are checked before.
-    Format: https://huggingface.co/docs/safetensors (8 bytes length, JSON header, raw little-endian buffers).
-    """
-    assert len(data) >= 8, "not a safetensors file: too short"
-    (size,) = struct.unpack("<Q", data[:8])
-    assert size <= len(data) - 8, "not a safetensors file: header longer than the file"
-    assert size <= _MAX_HEADER, "not a safetensors file: header too long"
-    try:
-        header = json.loads(data[8 : 8 + size], object_pairs_hook=without_duplicates)
-    except (ValueError, RecursionError) as error:
-        raise AssertionError(f"not a safetensors file: header is not JSON: {shown(str(error))}") from None
-    assert isinstance(header, dict), "not a safetensors file: header is not an object"
-    body = memoryview(data)[8 + size :]
-    entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
-    places = {name: _place(name, entry, len(body)) for name, entry in entries.items()}
-    assert sum(end - start for start, end in places.values()) <= len(body), "tensors overlap"
-    return {name: _tensor(name, entry, body[slice(*places[name])]) for name, entry in entries.items()}
-
-
-def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of a JSON document; ValueError when it names a key twice."""
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        raise ValueError("a key occurs twice")
-    return result
-
-
-def _place(name: str, entry: object, size: int) -> tuple[int, int]:
-    """Where the buffer of a tensor begins and ends."""
-    assert isinstance(entry, dict), f"tensor {shown(name)}: entry is not an object"
-    match entry.get("data_offsets"):
-        case [int(start), int(end)] if bool not in (type(start), type(end)) and 0 <= start <= end <= size:
-            return start, end
-    raise AssertionError(f"tensor {shown(name)}: impossible offsets")
-
-
-def _tensor(name: str, entry: dict[str, Any], buffer: memoryview) -> NDArray[Any]:
-    import numpy
-
-    kind, shape = entry.get("dtype"), entry.get("shape")
-    assert isinstance(kind, str) and kind in _SAFETENSORS_DTYPES, (
-        f"tensor {shown(name)}: dtype {shown(kind)} is not supported"
-    )
-    assert isinstance(shape, list) and len(shape) <= 16, f"tensor {shown(name)}: impossible shape"
-    assert all(type(n) is int and 0 <= n <= 1 << 40 for n in shape), f"tensor {shown(name)}: impossible shape"
-    dtype = numpy.dtype(_SAFETENSORS_DTYPES[kind])
-    assert math.prod(shape) * dtype.itemsize == len(buffer), f"tensor {shown(name)}: shape and size disagree"
-    try:
-        raw = numpy.frombuffer(buffer, dtype=dtype).reshape(shape)
-    except ValueError as error:
-        raise AssertionError(f"tensor {shown(name)}: {error}") from None
-    if kind != "BF16":
-        return _true_values(raw) if dtype.kind == "b" else raw.copy()
-    # The upper half of a float32, filled in place.
-    wide = numpy.zeros(raw.shape, dtype="<u4")
-    wide.reshape(-1).view("<u2")[1::2] = raw.reshape(-1)
-    return wide.view("<f4")

@@ -12,7 +12,7 @@ import pytest
 from bench.base.child import load_module
 from bench.base.install import find_data_folders
 from bench.formats.case import Case, load_cases, missing_modules
-from bench.judge.values import read_safetensors
+from bench.judge.tensor_files import read_safetensors
 from tests.helpers.cells import not_here
 
 PLACES = find_data_folders()

@@ -22,7 +22,7 @@ from bench.cell.services import running_services
 from bench.cell.start_state import prepare_start
 from bench.formats.case import load_case
 from bench.guest.forwarding import forward, listen
-from bench.judge.values import read_safetensors
+from bench.judge.tensor_files import read_safetensors
 from bench.sandbox.process import ProcessSandbox
 from tests.helpers.cells import ROOT, make_case, write_files
 

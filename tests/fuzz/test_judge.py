@@ -21,7 +21,8 @@ from bench.cell.services import UnixServer
 from bench.guest.codec import CodecError, decode, encode, read_frame, write_frame
 from bench.judge import values
 from bench.judge.files import Folder
-from bench.judge.values import read_npz, read_safetensors
+from bench.judge.tensor_files import read_safetensors
+from bench.judge.values import read_npz
 from tests.helpers.arrays import npy, npy_with, npz, tensor, tensors
 from tests.helpers.frames import frame, reader
 from tests.helpers.fuzz import JUNK, Tally, as_json, assert_clear, damaged, fuzzed, json_bytes

@@ -29,6 +29,7 @@ _ANSWERS: dict[str, Any] = {
             "b": {"shape": [], "dtype": "int64", "place": ""},
         },
         "values": {"epoch": 1},
+        "others": {"schedule": "NoneType"},
         "arrays": {"a": "@array", "b": "@one"},
     },
     "parquet": {"names": ["i", "s"], "rows": 2, "columns": {"i": "@array", "s": ["x", None]}},

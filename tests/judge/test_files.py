@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.judge.files import Folder
-from bench.judge.values import read_npz, read_safetensors
+from bench.judge.tensor_files import read_safetensors
+from bench.judge.values import read_npz
 
 # --- places ----------------------------------------------------------------------------------------------------------
 from tests.helpers.arrays import npy, npy_with, npz, tensor, tensors
@@ -147,10 +148,22 @@ def test_an_honest_program_is_read(tmp_path: Path, text: str) -> None:
     assert Folder(tmp_path).program("a.py") == text.removeprefix("\ufeff")
 
 
-def test_a_byte_order_mark_is_no_content(tmp_path: Path) -> None:
-    folder = Folder(write_files(tmp_path, {"x": b"\xef\xbb\xbf{}", "y": b"\xef\xbb\xbfa,b\n1,2\n"}))
-    assert folder.json("x") == {}
+def test_a_byte_order_mark_is_no_content_of_a_text_or_a_table(tmp_path: Path) -> None:
+    folder = Folder(write_files(tmp_path, {"y": b"\xef\xbb\xbfa,b\n1,2\n"}))
+    assert folder.text("y") == "a,b\n1,2\n"
     assert folder.csv("y") == [{"a": "1", "b": "2"}]
+
+
+def test_a_byte_order_mark_is_no_json(tmp_path: Path) -> None:
+    """As for json.load, which says so in words that are about Python."""
+    folder = Folder(
+        write_files(tmp_path, {"x": b"\xef\xbb\xbf{}", "lines": b"\xef\xbb\xbf{}\n{}\n", "late": "{}\n\ufeff{}\n"})
+    )
+    with pytest.raises(AssertionError, match=r"^x begins with a byte order mark, which JSON does not have"):
+        folder.json("x")
+    for name, line in (("lines", 1), ("late", 2)):
+        with pytest.raises(AssertionError, match=f"^{name}, line {line}, begins with a byte order mark"):
+            folder.jsonl(name)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +185,7 @@ def test_sound_json_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    ["", "\n\n", "a,a\n1,2\n", "a, a\n1,2\n", "a,b\n1\n", "a,b\n1,2,3\n", 'a\n"open', "a\n" + "x" * 200_000 + "\n",
+    ["", "\n\n", "a,a\n1,2\n", "a,b\n1\n", "a,b\n1,2,3\n", 'a\n"open', "a\n" + "x" * 200_000 + "\n",
      'a\n"x"y\n'],
 )  # fmt: skip
 def test_a_table_must_be_sound(tmp_path: Path, content: str) -> None:
@@ -181,8 +194,14 @@ def test_a_table_must_be_sound(tmp_path: Path, content: str) -> None:
 
 
 def test_a_sound_table_is_read(tmp_path: Path) -> None:
-    folder = Folder(write_files(tmp_path, {"x.csv": 'id, name\r\n1,"a, ""b""\nc"\r\n\r\n2,\r\n'}))
+    folder = Folder(write_files(tmp_path, {"x.csv": '\n\nid,name\r\n1,"a, ""b""\nc"\r\n\r\n2,\r\n'}))
     assert folder.csv("x.csv") == [{"id": "1", "name": 'a, "b"\nc'}, {"id": "2", "name": ""}]
+
+
+def test_names_of_columns_are_taken_as_they_stand(tmp_path: Path) -> None:
+    """To csv.DictReader and pandas, a blank is part of a name."""
+    folder = Folder(write_files(tmp_path, {"x.csv": " id , name,name\n1,2,3\n"}))
+    assert folder.csv("x.csv") == [{" id ": "1", " name": "2", "name": "3"}]
 
 
 # --- arrays ----------------------------------------------------------------------------------------------------------
@@ -342,7 +361,7 @@ def test_what_the_library_writes_is_read() -> None:
         tensors({"a": tensor(shape=(-1, -1))}, bytes(4)), tensors({"a": tensor(shape="1")}, bytes(4)),
         tensors({"a": tensor(shape=(True,))}, bytes(4)), tensors({"a": tensor(shape=(1.0,))}, bytes(4)),
         tensors({"a": tensor(shape=(2,))}, bytes(4)), tensors({"a": tensor(shape=(1,) * 40)}, bytes(4)),
-        tensors({"a": tensor(shape=(0, 1 << 40, 1 << 40), offsets=(0, 0))}, bytes(4)),
+        tensors({"a": tensor(shape=(0, 1 << 40, 1 << 40), offsets=(0, 0))}),
         tensors({"a": tensor(offsets=(0, 8))}, bytes(4)), tensors({"a": tensor(offsets=(4, 0))}, bytes(4)),
         tensors({"a": tensor(offsets=(-4, 0))}, bytes(4)), tensors({"a": tensor(offsets=(0.0, 4.0))}, bytes(4)),
         tensors({"a": tensor(offsets=(0,))}, bytes(4)),
@@ -354,6 +373,69 @@ def test_what_the_library_writes_is_read() -> None:
 def test_a_lying_tensor_file_is_refused(data: bytes) -> None:
     with pytest.raises(AssertionError):
         read_safetensors(data)
+
+
+ONE = b'"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}'
+REFUSED_BY_THE_LIBRARY: dict[str, tuple[bytes, str]] = {
+    "hole_at_the_beginning": (tensors({"a": tensor(offsets=(4, 8))}, bytes(8)), "'a' begins after a hole of 4 bytes"),
+    "hole": (tensors({"a": tensor(), "b": tensor(offsets=(8, 12))}, bytes(12)), "'b' begins after a hole of 4 bytes"),
+    "bytes_of_no_tensor": (tensors({"a": tensor()}, bytes(8)), "its last 4 bytes belong to no tensor"),
+    "bytes_alone": (tensors({}, bytes(3)), "its last 3 bytes"),
+    "same_buffer": (tensors({"a": tensor(), "b": tensor()}, bytes(4)), "'b' overlaps with another one"),
+    "half_a_buffer": (tensors({"a": tensor(), "b": tensor(offsets=(2, 6))}, bytes(8)), "'b' overlaps"),
+    "empty_in_another": (
+        tensors({"a": tensor(shape=(2,), offsets=(0, 8)), "z": tensor(shape=(0,), offsets=(4, 4))}, bytes(8)), "'z'"),
+    "metadata_of_numbers": (tensors({"__metadata__": {"epoch": 3}}), "'epoch' in __metadata__ is not a text"),
+    "metadata_of_null": (tensors({"__metadata__": {"a": None}}), "'a' in __metadata__ is not a text"),
+    "metadata_in_a_list": (tensors({"__metadata__": []}), "__metadata__ is not an object"),
+    "metadata_as_a_text": (tensors({"__metadata__": "x"}), "__metadata__ is not an object"),
+    "metadata_twice": (tensors(b'{"__metadata__":{},"__metadata__":{}}'), "a key occurs twice"),
+    "entry_with_a_field_twice": (tensors(b'{"a":{"shape":[1],"shape":[1]}}'), "a key occurs twice"),
+    "byte_order_mark": (tensors(b"\xef\xbb\xbf{" + ONE + b"}", bytes(4)), "header is not JSON"),
+    "utf_16": (tensors("{}".encode("utf-16-le")), "header is not JSON"),
+    "not_a_number": (tensors(b"{" + ONE[:-1] + b',"x":NaN}}', bytes(4)), "NaN is not JSON"),
+    "infinite": (tensors(b"{" + ONE[:-1] + b',"x":1e999}}', bytes(4)), "1e999 is not a finite number"),
+    "long_number": (tensors(b"{" + ONE[:-1] + b',"x":' + b"9" * 400 + b"}}", bytes(4)), "is not a finite number"),
+    "zero_with_a_sign": (tensors(b"{" + ONE.replace(b"[0", b"[-0") + b"}", bytes(4)), "impossible offsets"),
+    "half_a_character": (tensors(b'{"__metadata__":{"a":"\\ud800"}}'), "header is not JSON"),
+    "nested": (tensors(b"{" + ONE[:-1] + b',"x":' + b"[" * 126 + b"]" * 126 + b"}}", bytes(4)), "nested more than"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ["npz", "npy", "safetensors"])
+def test_a_fault_of_an_array_file_names_the_file(tmp_path: Path, how: str) -> None:
+    folder = Folder(write_files(tmp_path, {"a/x.y": b"x" * 20}))
+    with pytest.raises(AssertionError, match=r"^a/x\.y: "):
+        getattr(folder, how)("a/x.y")
+    with pytest.raises(AssertionError, match=r"^a/none is missing$"):
+        getattr(folder, how)("a/none")
+
+
+@pytest.mark.parametrize("name", REFUSED_BY_THE_LIBRARY)
+def test_what_the_library_refuses_is_refused(name: str) -> None:
+    library = pytest.importorskip("safetensors.numpy")
+    data, message = REFUSED_BY_THE_LIBRARY[name]
+    with pytest.raises(Exception, match="Error while deserializing"):
+        library.load(data)
+    with pytest.raises(AssertionError, match=message):
+        read_safetensors(data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        tensors({}), tensors({"__metadata__": None}), tensors({"__metadata__": {}}), tensors({"": tensor()}, bytes(4)),
+        tensors({"b": tensor(offsets=(4, 8)), "a": tensor()}, bytes(8)),
+        tensors({"a": tensor(), "z": tensor(shape=(0, 3), offsets=(4, 4)), "b": tensor(offsets=(4, 8))}, bytes(8)),
+        tensors(b" {" + ONE + b"} \t\r\n ", bytes(4)), tensors(b"{" + ONE[:-1] + b',"x":-0}}', bytes(4)),
+        tensors(b'{"__metadata__":{"\\ud83d\\ude00":"\\u00e9"},' + ONE + b"}", bytes(4)),
+        tensors(b"{" + ONE[:-1] + b',"x":' + b"[" * 125 + b"]" * 125 + b"}}", bytes(4)),
+        tensors({"a": tensor("U16", (2,), (0, 4)), "b": tensor("U64", (), (4, 12))}, bytes(12)),
+    ],
+)  # fmt: skip
+def test_what_the_library_reads_is_read(data: bytes) -> None:
+    library = pytest.importorskip("safetensors.numpy")
+    assert read_safetensors(data).keys() == library.load(data).keys()
 
 
 def test_many_tensors_cannot_share_one_buffer() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import io
 import json
 import math
+import time
 import weakref
 from pathlib import Path
 from typing import Any
@@ -29,6 +32,7 @@ from bench.judge import (
     proportion_tolerance,
     service_calls,
     submission,
+    written_number,
 )
 from bench.judge.files import Folder
 from bench.judge.hostile import hostile_workspaces
@@ -210,7 +214,58 @@ def test_a_submission_is_joined_on_its_ids_in_any_order(tmp_path: Path) -> None:
     assert large == {}
 
 
+WRITTEN = {
+    "1": 1.0, "007": 7.0, "-2": -2.0, "+3": 3.0, "4.": 4.0, "+.5": 0.5, "1e5": 1e5, "1.E+05": 1e5, " 1 ": 1.0,
+    "\t\v2.5\f\r": 2.5, "9" * 5000: None, "1_461": None, "1e1_0": None, "\u0663": None, "\uff11": None,
+    "\u00a07": None, "5\u2003": None, "infinity": None, "inf": None, "nan": None, "1e999": None, "": None, ".": None,
+    "1e": None, "1e 5": None, "- 5": None, "--5": None, "0x10": None, "1,5": None, "1f": None, "True": None,
+}  # fmt: skip
+"""None: no finite number."""
+
+
+@pytest.mark.parametrize("text", WRITTEN, ids=lambda text: ascii(text)[:20])
+def test_a_number_is_what_tables_write_as_one(tmp_path: Path, text: str) -> None:
+    """Python's own float and int take more: digits of other scripts and underscores, which pandas reads as texts."""
+    table = f'Id,x\n1,"{text}"\n'
+    found = None
+    with contextlib.suppress(AssertionError):
+        found = written_number(text)
+    assert found == WRITTEN[text]
+    (tmp_path / "s.csv").write_bytes(table.encode())
+    for read in (
+        lambda folder: submission(folder, "s.csv", ids={"Id": [1]}, columns={"x": Numbers()})["x"].item(),
+        lambda folder: csv_number(folder, "s.csv", "x"),
+    ):
+        with contextlib.nullcontext() if found is not None else pytest.raises(AssertionError, match="finite number"):
+            assert read(Folder(tmp_path)) == found
+    pandas = pytest.importorskip("pandas")
+    told = pandas.read_csv(io.StringIO(table))["x"][0]
+    assert (isinstance(told, numpy.number) and numpy.isfinite(told)) == (found is not None)
+
+
+@pytest.mark.parametrize("text", ["1_461", "\u0661\u0664\u0666\u0661", "\u00a01461"])
+def test_an_id_is_a_number_as_tables_write_it(tmp_path: Path, text: str) -> None:
+    with pytest.raises(AssertionError, match="have an id that was not asked for"):
+        read(tmp_path, f"Id\n{text}\n", ids={"Id": [1461]}, columns={})
+    assert read(tmp_path, "Id\n +1461.0 \n", ids={"Id": [1461]}, columns={}) == {}
+
+
+@pytest.mark.parametrize("text", ["1" * 200_000 + "x", " " * 200_000 + "x", "1" + " " * 200_000 + "x", "1." * 100_000])
+def test_a_long_text_is_no_number_in_no_time(text: str) -> None:
+    started = time.process_time()
+    with pytest.raises(AssertionError, match="a number is needed"):
+        written_number(text)
+    assert time.process_time() - started < 1
+
+
+def test_a_number_in_a_text_keeps_to_its_bounds() -> None:
+    assert written_number("2", 1, 3) == 2
+    with pytest.raises(AssertionError, match="4 is above 3"):
+        written_number("4", 1, 3)
+
+
 FAULTS = {
+    "blank_in_the_header": ("Id, price,kind\n11,1,a\n", "wrong columns: expected .*' price', 'price'"),
     "no_rows": ("Id,price,kind\n", "has no rows"),
     "empty": ("", "is empty"),
     "missing": ("Id,price,kind\n11,1,a\n12,1,a\n", "1 of 3 ids are missing, such as 13"),

@@ -90,6 +90,39 @@ def opened(folder: Path, sandbox: Sandbox, preload: tuple[str, ...], memory_mb: 
     return Workspace(scene)
 
 
+def linear() -> Any:
+    import torch
+
+    return torch.nn.Sequential(torch.nn.Linear(1, 1), torch.nn.BatchNorm1d(1))
+
+
+def odd_states() -> dict[str, tuple[Any, str]]:
+    """State dictionaries that no model loads, and what is said of each."""
+    import torch
+
+    held: dict[str, tuple[Any, str]] = {
+        "plain": (3, "int"), "text": ("x", "str"), "none": (None, "NoneType"), "octets": (b"x" * 1000, "bytes"),
+        "dictionary": ({}, "empty dict"), "list": ([], "empty list"), "tuple": ((), "empty tuple"),
+        "kind": (torch.float32, "dtype"), "below": ({"deep": None}, "NoneType"),
+    }  # fmt: skip
+    found: dict[str, tuple[Any, str]] = {
+        name: (linear().state_dict() | {"more": value}, rf"'model\.more(\.deep)?' is not a tensor \({said}\)")
+        for name, (value, said) in held.items()
+    }
+    found["number"] = ({5: torch.ones(1)}, r"'model\.5' is not one of its own keys")
+    for name, value in (
+        ("metadata", 5), ("modules", {"0": 5}), ("versions", {"0": {"version": "new"}}), ("keys", {5: {"version": 1}}),
+        ("much", {"0": {"version": 1, "more": [1]}}),
+    ):  # fmt: skip
+        state = linear().state_dict()
+        state._metadata = value
+        found[name] = (state, r"'model\._metadata' is not a tensor \(an attribute, (int|dict)\)")
+    state = linear().state_dict()
+    state.note = b"x"
+    found["attribute"] = (state, r"'model\.note' is not a tensor \(an attribute, bytes\)")
+    return found
+
+
 @pytest.fixture(scope="module")
 def checkpoints(bubblewrap: BubblewrapSandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     """A workspace with files of torch.save, whose warm process has imported torch."""
@@ -112,6 +145,9 @@ def checkpoints(bubblewrap: BubblewrapSandbox, tmp_path_factory: pytest.TempPath
         "listed.pt": saved({"model": [torch.ones(2)]}),
         "beside.pt": saved({"model": {"a.weight": torch.ones(2), "b": {"weight": torch.ones(2)}}}),
         "above.pt": saved({"model.a.weight": torch.ones(2)}),
+        **{f"odd/{name}": saved({"model": it, "epoch": 3, "schedule": None}) for name, (it, _) in odd_states().items()},
+        "own.pt": saved(linear().state_dict()),
+        "empty.pt": saved({}),
         "old/config.json": "{}", "old/pytorch_model.bin": saved({"w": torch.ones(3)}),
     })  # fmt: skip
     made = opened(folder, bubblewrap, ("torch",))
@@ -174,6 +210,37 @@ def test_a_state_dictionary_has_its_tensors_side_by_side(checkpoints: Workspace)
     assert list(read_checkpoint(checkpoints, "above.pt").below("")) == ["model.a.weight"]
     with pytest.raises(AssertionError, match="the file is not a state dictionary"):
         read_checkpoint(checkpoints, "flat.pt").below("")
+
+
+@pytest.mark.slow
+def test_a_state_dictionary_holds_nothing_else_than_tensors(checkpoints: Workspace) -> None:
+    for name, (_, message) in odd_states().items():
+        found = read_checkpoint(checkpoints, f"odd/{name}")
+        assert (found.values["epoch"], found.others["schedule"]) == (3, "NoneType")
+        with pytest.raises(AssertionError, match=f"^model is not a state dictionary: {message}$"):
+            found.below("model")
+    with pytest.raises(AssertionError, match=r"^the file is not a state dictionary: '' is not a tensor \(empty dict\)"):
+        read_checkpoint(checkpoints, "empty.pt").below("")
+
+
+@pytest.mark.slow
+def test_a_state_dictionary_as_torch_writes_it_is_one(checkpoints: Workspace, tmp_path: Path) -> None:
+    """With the versions of its modules, which are an attribute, and the extra state that a module gives."""
+    import torch
+
+    assert torch.load(checkpoints.path("own.pt"), weights_only=True)._metadata["1"] == {"version": 2}
+    found = read_checkpoint(checkpoints, "own.pt")
+    assert (list(found.below("")), found.others) == (list(linear().state_dict()), {})
+    again = torch.load(checkpoints.path("own.pt"), weights_only=True)
+    linear().load_state_dict(again, assign=True)
+    bare = linear().state_dict()
+    bare._metadata = None
+    states = {"assigned": again, "bare": bare, "extra": linear().state_dict() | {"0._extra_state": {"a": [None, 3]}}}
+    for name, state in states.items():
+        (tmp_path / name).write_bytes(saved({"model": state, "epoch": None, "history": [], "more": {1: {}}}))
+        found = read_checkpoint(checkpoints, name, within=Ran(tmp_path, 0, "", "", "", ""))
+        assert list(found.below("model")) == list(linear().state_dict())
+        assert found.others["more.1"] == "empty dict"
 
 
 @pytest.mark.slow
@@ -266,6 +333,12 @@ def test_a_model_folder_of_each_layout_is_read(ws: Workspace) -> None:
     assert read_pretrained(ws, "hf").config == {"hidden_size": 4}
     assert read_pretrained(ws, "hf").arrays["w"].tolist() == [1, 2]
     assert sorted(read_pretrained(ws, "shards").arrays) == ["a", "b"]
+    assert sorted(read_pretrained(ws, "shards", forms=["model.safetensors.index.json"]).arrays) == ["a", "b"]
+    with pytest.raises(AssertionError, match=r"^shards/model\.safetensors is missing"):
+        read_pretrained(ws, "shards", forms=["model.safetensors"])
+    for forms in ([], ["weights.bin"]):
+        with pytest.raises(ValueError, match=r"the forms are model\.safetensors, "):
+            read_pretrained(ws, "hf", forms=forms)
     for name, message in (("lost", "odd shards"), ("none", "is missing")):
         with pytest.raises(AssertionError, match=message):
             read_pretrained(ws, name)

@@ -12,7 +12,7 @@ from llama import Weights, draw_tokens, draw_weights, last_logits
 from numpy.typing import NDArray
 from planned_calls import planned
 
-from bench.judge import Timing, Work, Workspace, array, check, mapping, once, run_command, sequence
+from bench.judge import Timing, Work, Workspace, array, check, mapping, once, run_command, sequence, written_number
 
 BATCH, CONTEXT = 4, 128
 BAR, TARGET = 0.9, 0.25  # shares of the starter's time
@@ -160,6 +160,6 @@ def _timing(ws: Workspace) -> Timing:
 
 def _time(text: str) -> float | None:
     try:
-        return float(text.strip()[:40])
-    except ValueError:
+        return written_number(text)
+    except AssertionError:
         return None

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.judge import Work, Workspace, array, check, mapping, number, run_command, sequence, string
+from bench.judge import Work, Workspace, array, check, mapping, number, run_command, sequence, string, written_number
 
 Array = NDArray[np.float64]
 
@@ -187,8 +187,8 @@ def speedup(ws: Workspace) -> float:
 
 def _time(text: str) -> float | None:
     try:
-        return float(text.strip()[:40])
-    except ValueError:
+        return written_number(text)
+    except AssertionError:
         return None
 
 

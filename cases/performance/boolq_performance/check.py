@@ -68,7 +68,7 @@ def fitting(ws: Workspace, found: dict[str, Any], path: str) -> dict[str, Any]:
 
 @once
 def best(ws: Workspace) -> dict[str, Any]:
-    return fitting(ws, read_pretrained(ws, BEST, max_mb=5).arrays, BEST)
+    return fitting(ws, read_pretrained(ws, BEST, forms=["model.safetensors"], max_mb=5).arrays, BEST)
 
 
 @once

@@ -67,7 +67,7 @@ def saved(ws: Workspace) -> dict[str, Any]:
     path = string(info(ws)["model_path"])
     folder = posixpath.normpath(path)
     assert path and not folder.startswith(("/", "..")), f"model_path {path[:100]!r} is not a folder of the workspace"
-    found = read_pretrained(ws, folder, max_mb=20)
+    found = read_pretrained(ws, folder, forms=FILES[2:], max_mb=20)
     count = integer(mapping(found.config).get("num_labels"))
     assert count == CLASSES, f"config.json has num_labels {count}, expected {CLASSES}"
     hub = json.loads(Path(ws.hidden("model/config.json")).read_text())

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import accumulate
 
-from bench.judge import number
+from bench.judge import number, written_number
 
 # Of the losses of the weights before and after: trainings with and without dropout had 0.75 times the larger to 1.3
 # times the smaller, and dropout matters more where little is lost.
@@ -77,9 +77,9 @@ def assert_means_of_batches(told: Sequence[object], table: Sequence[Mapping[str,
 
 def _amount(row: Mapping[str, str], name: str) -> float:
     try:
-        found = number(float(row.get(name, "")), low=0)
-    except ValueError:
-        raise AssertionError(f"batch_losses.csv has no number as {name} in each row") from None
+        found = written_number(row.get(name, ""), low=0)
+    except AssertionError as fault:
+        raise AssertionError(f"batch_losses.csv, {name} of a row: {fault}") from None
     assert name == "loss" or (found >= 1 and found == int(found)), f"{name} in batch_losses.csv is {found:g}"
     return found
 
