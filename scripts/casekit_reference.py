@@ -27,7 +27,7 @@ MODULES = (
     "casekit/services", "casekit/public_scores", "casekit/language_model", "casekit/model_hub", "casekit/tracker",
     "casekit/tracked_run", "casekit/graphql", "casekit/json_requests", "casekit/assets", "judge/checks",
     "judge/values", "judge/compare", "judge/submissions", "judge/readers", "judge/claims",
-    "judge/probes", "judge/promised", "judge/public_scores",
+    "judge/entries", "judge/probes", "judge/promised", "judge/public_scores",
 )  # fmt: skip
 _INTERNAL = {"main", "shown", "without_duplicates", "CheckFunction", "Check"}
 _FACE = "judge"
