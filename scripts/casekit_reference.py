@@ -25,8 +25,8 @@ MODULES = (
     "casekit/series", "casekit/graphs", "casekit/marks", "casekit/metrics", "casekit/programs", "casekit/texts",
     "casekit/labels_counted", "casekit/pictures_met", "casekit/membership", "casekit/tensors", "casekit/given_code",
     "casekit/services", "casekit/public_scores", "casekit/language_model", "casekit/model_hub", "casekit/tracker",
-    "casekit/tracked_run", "casekit/graphql", "casekit/json_requests", "casekit/assets", "judge/checks",
-    "judge/values", "judge/compare", "judge/submissions", "judge/readers", "judge/claims",
+    "casekit/tracked_run", "casekit/graphql", "casekit/json_requests", "casekit/assets", "casekit/remains",
+    "judge/checks", "judge/values", "judge/compare", "judge/submissions", "judge/readers", "judge/claims",
     "judge/entries", "judge/probes", "judge/promised", "judge/public_scores",
 )  # fmt: skip
 _INTERNAL = {"main", "shown", "without_duplicates", "CheckFunction", "Check"}
