@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 _DROPPED = frozenset({"Mn", "Me", "Cc", "Cf", "Cs", "Co", "Cn"})
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f]")
 # Letters and a symbol by their categories, and blank to the eye.
 _FILLERS = frozenset("\u115f\u1160\u3164\u2800")
 # Cyrillic, Greek and Latin letters that nobody tells from those of ASCII.
@@ -26,6 +28,8 @@ def plain_text(text: str) -> str:
     Accents are gone, however they are written, and all that takes no place: marks, controls, formats and fillers.
     Letters in another form or script that look like ASCII's are ASCII's; white space and all else stay.
     """
+    if text.isascii() and not _CONTROL.search(text):
+        return text
     apart = unicodedata.normalize("NFKD", text)
     kept = (it for it in apart if it.isspace() or not (unicodedata.category(it) in _DROPPED or it in _FILLERS))
     return unicodedata.normalize("NFC", "".join(kept)).translate(_LOOK_ALIKE)

@@ -16,10 +16,14 @@ def joined(found: list[str], known: set[str]) -> list[str]:
     """The words, and parts of a known word as the whole that they are: what divides a word does not make it new."""
     whole, at, most = [], 0, max(map(len, known), default=1)
     while at < len(found):
-        texts = ["".join(found[at:end]) for end in range(at + 1, min(len(found), at + most) + 1)]
-        last = max((number for number, text in enumerate(texts) if text in known), default=0)
-        whole.append(texts[last])
-        at += last + 1
+        text, end = found[at], at + 1
+        for last in range(at + 2, len(found) + 1):
+            if len(longer := "".join(found[at:last])) > most:
+                break
+            if longer in known:
+                text, end = longer, last
+        whole.append(text)
+        at = end
     return whole
 
 
