@@ -22,12 +22,12 @@ Arrays are those of NumPy. A `Generator` is `numpy.random.default_rng(seed)` wit
 `bench.casekit.data.stream`, or `ws.numpy_rng(purpose)` in a check. Equal generators paint equal bytes."""
 MODULES = (
     "casekit/data", "casekit/pictures", "casekit/picture_files", "casekit/tables", "casekit/sentences",
-    "casekit/series", "casekit/graphs", "casekit/marks", "casekit/metrics", "casekit/programs",
+    "casekit/series", "casekit/graphs", "casekit/marks", "casekit/metrics", "casekit/programs", "casekit/texts",
     "casekit/labels_counted", "casekit/pictures_met", "casekit/membership", "casekit/tensors", "casekit/given_code",
     "casekit/services", "casekit/public_scores", "casekit/language_model", "casekit/model_hub", "casekit/tracker",
-    "casekit/tracked_run", "casekit/graphql", "casekit/json_requests", "casekit/assets", "judge/checks",
-    "judge/values", "judge/compare", "judge/submissions", "judge/readers", "judge/claims",
-    "judge/probes", "judge/promised", "judge/public_scores",
+    "casekit/tracked_run", "casekit/graphql", "casekit/json_requests", "casekit/assets", "casekit/remains",
+    "judge/checks", "judge/values", "judge/compare", "judge/submissions", "judge/readers", "judge/claims",
+    "judge/entries", "judge/probes", "judge/promised", "judge/public_scores",
 )  # fmt: skip
 _INTERNAL = {"main", "shown", "CheckFunction", "Check"}
 _FACE = "judge"

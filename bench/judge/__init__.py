@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         service_calls,
     )
     from bench.judge.compare import close
+    from bench.judge.entries import holds_only
     from bench.judge.fork_watch import Ended, Envelope
     from bench.judge.forks import end_judges, run_fork
     from bench.judge.grade import Submission, grade_checks, grade_submission

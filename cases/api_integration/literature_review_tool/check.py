@@ -11,6 +11,7 @@ from library import Library, Paper
 from search import Search
 from support import copied, different, sentences, supported, words
 
+from bench.casekit.texts import plain_text
 from bench.judge import check, mapping, once, sequence, string
 
 PAPERS, MOST_WORDS, LEAST_SENTENCES, RUN_S = 10, 60, 2, 60
@@ -107,7 +108,7 @@ def _reviews(ws: Any) -> dict[str, Review]:
     for query in library.queries:
         # Where the one before was asked: what the first leaves must not count for the last, about many of its papers.
         reports[query], left = _report(ws, query, left)
-    conclusions = {string(report["conclusion"]) for report in reports.values()}
+    conclusions = {" ".join(plain_text(string(report["conclusion"])).split()) for report in reports.values()}
     assert len(conclusions) == len(reports), "two questions have the same conclusion"
     return {query: _review(report, query, papers) for query, report in reports.items()}
 
@@ -144,7 +145,7 @@ def _review(report: dict[str, Any], query: str, known: dict[str, Paper]) -> Revi
 
 def _lengths(text: str) -> list[int]:
     """Of two ways to count words, the smaller number first: `single-accelerator` is one or two, and either is right."""
-    return sorted((len(text.split()), len(words(text))))
+    return sorted((len(plain_text(text).split()), len(words(text))))
 
 
 @once

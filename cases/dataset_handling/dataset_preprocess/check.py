@@ -7,7 +7,7 @@ import numpy as np
 from draws import faults
 from explain import Found, explain
 
-from bench.judge import Workspace, array, check, close, mapping, number, once, sequence, string
+from bench.judge import Workspace, array, check, close, holds_only, mapping, number, once, sequence, string
 
 BATCH = "data/cifar-10-batches-bin/data_batch_1.bin"
 COUNT, VERSIONS, SHAPE = 10, 3, (3, 32, 32)
@@ -108,8 +108,9 @@ def assert_pictures(ws: Workspace) -> None:
 
 @check(weight=3, required=True)
 def ten_arrays_have_the_form(ws: Workspace) -> None:
-    """The folder of preprocessed pictures holds ten float32 arrays of shape (3, 32, 32), pictures of the batch."""
+    """The folder of preprocessed pictures holds ten float32 arrays (3, 32, 32), pictures of the batch, alone."""
     assert_pictures(ws)
+    holds_only(ws, PREPROCESSED, [f"{base}.npy" for base in bases(ws)])
 
 
 @check(weight=6, required=True)
@@ -123,13 +124,10 @@ def values_are_normalised(ws: Workspace) -> None:
 
 @check(weight=3, required=True)
 def thirty_versions_are_named(ws: Workspace) -> None:
-    """Each picture has its versions _v1, _v2 and _v3 as float32 arrays in [-1, 1], and there are no other arrays."""
+    """Each picture has its versions _v1, _v2 and _v3 as float32 arrays in [-1, 1], and nothing else is there."""
     assert_pictures(ws)
     wanted = {f"{base}_v{version}.npy" for base in bases(ws) for version in range(1, VERSIONS + 1)}
-    found = set(names(ws, AUGMENTED))
-    assert wanted == found, (
-        f"{AUGMENTED} lacks {sorted(wanted - found)[:3]} and has {sorted(found - wanted)[:3]} too many"
-    )
+    holds_only(ws, AUGMENTED, wanted)
     for name in sorted(wanted):
         widest = float(np.abs(load(ws, f"{AUGMENTED}/{name}")).max())
         assert widest <= 1 + 1e-5, f"{name} has a value of size {widest:.4g}; after clipping it is at most 1"

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from bench.judge import Labels, Workspace, check, mapping, once, string, submission
+from bench.judge import Labels, Workspace, check, holds_only, mapping, once, string, submission
 
 
 @once
@@ -49,17 +49,9 @@ def tree_is_complete(ws: Workspace) -> None:
     path = string(mapping(ws.json("dataset_info.json")).get("dataset_path"))
     root = posixpath.normpath(path)
     assert not root.startswith(("/", "..")), f"dataset_path {path[:100]!r} is not a path inside the workspace"
-    prefix = "" if root == "." else f"{root}/"
-    found = {name[len(prefix) :]: name for name in ws.files() if name.startswith(prefix)}
     expected = truth(ws)["files"]
-    missing = sorted(expected.keys() - found.keys())
-    assert not missing, f"{len(missing)} of {len(expected)} files are missing below {root[:80]!r}, e.g. {missing[0]}"
-    # An empty folder or a link is no file, and a class to whoever lists the folder.
-    folders = {str(folder) for name in expected for folder in Path(name).parents} - {"."}
-    there = {f"{folder}/{it.name}" for folder in folders for it in (ws.root / root / folder).iterdir()}
-    extra = sorted(there - expected.keys() - folders)
-    assert not extra, f"{len(extra)} entries below {root[:80]!r} are not from the archive, e.g. {extra[0][:100]!r}"
-    changed = [name for name, digest in expected.items() if ws.sha256(found[name]).removeprefix("sha256:") != digest]
+    holds_only(ws, root, expected, parts=("train", "val"))
+    changed = [name for name, digest in expected.items() if ws.sha256(posixpath.join(root, name)) != f"sha256:{digest}"]
     assert not changed, f"{len(changed)} of {len(expected)} files differ from the archive, e.g. {changed[0]}"
 
 

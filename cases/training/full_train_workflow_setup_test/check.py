@@ -17,6 +17,7 @@ from bench.judge import (
     array,
     check,
     check_claim,
+    holds_only,
     integer,
     mapping,
     once,
@@ -97,11 +98,10 @@ def dataset_is_complete(ws: Workspace) -> None:
     """The mirror handed out a whole archive, and all its pictures lie unchanged where they belong, and nothing else."""
     whole = [event for event in ws.journal("mirror") if event.get("complete") is True]
     assert whole, "the mirror never handed out the whole archive"
-    wanted = {f"dataset/{path}" for path in truth(ws)["files"] if path.startswith(("train/", "val/"))}
-    found = {name for name in ws.files() if name.startswith(("dataset/train/", "dataset/val/"))}
-    assert found == wanted, f"{len(wanted - found)} pictures are missing and {len(found - wanted)} files too many"
-    digests = {f"dataset/{path}": f"sha256:{digest}" for path, digest in truth(ws)["files"].items()}
-    changed = [path for path in sorted(wanted) if ws.sha256(path) != digests[path]]
+    wanted = [path for path in truth(ws)["files"] if path.startswith(("train/", "val/"))]
+    holds_only(ws, "dataset", wanted, parts=("train", "val"))
+    digests = truth(ws)["files"]
+    changed = [path for path in wanted if ws.sha256(f"dataset/{path}") != f"sha256:{digests[path]}"]
     assert not changed, f"{len(changed)} pictures are changed, as {changed[0]}"
 
 

@@ -35,35 +35,53 @@ def entries(text: str) -> list[Entry]:
         if head is None:
             raise ValueError(f"no entry begins at {text[start : start + 30]!r}")
         end = _closing(text, text.index("{", start))
-        found.append(Entry(head.group(2), head.group(1).lower(), _fields(text[head.end() : end])))
+        try:
+            fields = _fields(text[head.end() : end])
+        except ValueError as fault:
+            raise ValueError(f"references.bib, entry {head.group(2)}: {fault}") from None
+        found.append(Entry(head.group(2), head.group(1).lower(), fields))
         at = end + 1
     return found
 
 
 def _closing(text: str, opening: int) -> int:
-    depth = 0
-    for at in range(opening, len(text)):
+    """Where it ends, at its bracket or at its quote: within brackets a quote is a character like any other."""
+    last, depth = '"' if text[opening] == '"' else "}", int(text[opening] == "{")
+    for at in range(opening + 1, len(text)):
         depth += (text[at] == "{") - (text[at] == "}")
-        if depth == 0:
+        if depth == 0 and text[at] == last:
             return at
-    raise ValueError(f"a bracket is not closed: {text[opening : opening + 30]!r}")
+    raise ValueError(f"a bracket or a quote is not closed: {text[opening : opening + 30]!r}")
 
 
 def _fields(inner: str) -> dict[str, str]:
+    """All of what is behind an entry's key, as BibTeX reads it: what it warns of or passes over is refused."""
     fields: dict[str, str] = {}
     at = 0
-    while match := re.compile(r"[\s,]*([\w-]+)\s*=\s*").match(inner, at):
-        at = match.end()
-        if inner[at : at + 1] == "{":
-            end = _closing(inner, at)
-            value, at = inner[at + 1 : end], end + 1
-        elif inner[at : at + 1] == '"' and (end := inner.find('"', at + 1)) > 0:
-            value, at = inner[at + 1 : end], end + 1
-        else:
-            bare = re.compile(r"\w+").match(inner, at)
-            value, at = (bare.group(), bare.end()) if bare else ("", at + 1)
-        fields[match.group(1).lower()] = " ".join(value.split())
+    while rest := inner[at:].strip():
+        match = re.compile(r"\s*([\w-]+)\s*=\s*").match(inner, at)
+        if match is None:
+            raise ValueError(f"no field begins at {rest[:30]!r}")
+        name, value, at = match.group(1).lower(), *_value(inner, match.end())
+        if name in fields:
+            raise ValueError(f"it has {name} twice")
+        fields[name] = " ".join(value.split())
+        comma = re.compile(r"\s*(,|$)").match(inner, at)
+        if comma is None:
+            raise ValueError(f"there is no comma between {name} and {inner[at:].strip()[:30]!r}")
+        at = comma.end()
     return fields
+
+
+def _value(inner: str, at: int) -> tuple[str, int]:
+    """The value that begins there, and where it ends: in brackets, in quotes, or digits."""
+    if inner[at : at + 1] in ("{", '"'):
+        end = _closing(inner, at)
+        return inner[at + 1 : end], end + 1
+    bare = re.compile(r"[0-9]+").match(inner, at)
+    if bare is None:
+        raise ValueError(f"no value begins at {inner[at:].strip()[:30]!r}")
+    return bare.group(), bare.end()
 
 
 def _words(text: str) -> list[str]:

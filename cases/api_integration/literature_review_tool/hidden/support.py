@@ -5,9 +5,26 @@ from __future__ import annotations
 import re
 from difflib import SequenceMatcher
 
+from bench.casekit.texts import plain_text
+
 
 def words(text: str) -> list[str]:
-    return re.findall(r"[a-z]+|\d+(?:\.\d+)?", text.lower())
+    return re.findall(r"[a-z]+|\d+(?:\.\d+)?", plain_text(text).lower())
+
+
+def joined(found: list[str], known: set[str]) -> list[str]:
+    """The words, and parts of a known word as the whole that they are: what divides a word does not make it new."""
+    whole, at, most = [], 0, max(map(len, known), default=1)
+    while at < len(found):
+        text, end = found[at], at + 1
+        for last in range(at + 2, len(found) + 1):
+            if len(longer := "".join(found[at:last])) > most:
+                break
+            if longer in known:
+                text, end = longer, last
+        whole.append(text)
+        at = end
+    return whole
 
 
 def sentences(text: str) -> list[str]:
@@ -36,9 +53,10 @@ def supported(sentence: str, abstract: str) -> bool:
 
 def different(found: list[str]) -> list[str]:
     """Of the sentences those with a third of words that no earlier one has."""
-    kept, known = [], set()
+    kept: list[str] = []
+    known: set[str] = set()
     for sentence in found:
-        own = set(words(sentence))
+        own = set(joined(words(sentence), known))
         if len(own - known) * 3 >= len(own):
             kept.append(sentence)
         known |= own
@@ -48,7 +66,8 @@ def different(found: list[str]) -> list[str]:
 def copied(sentence: str, abstract: str, run: int = 10, least: int = 5) -> bool:
     """Whether the abstract has ten words in a row; or, of five and more, all but one, or but a tenth, in its order or
     in pieces."""
-    of, within = words(sentence), words(abstract)
+    within = words(abstract)
+    of = joined(words(sentence), set(within))
     blocks = SequenceMatcher(None, of, within, autojunk=False).get_matching_blocks()
     own = min(len(of) - sum(block.size for block in blocks), _outside_pieces(of, within))
     return max(block.size for block in blocks) >= run or (len(of) >= least and own <= max(1, len(of) / 10))
