@@ -62,7 +62,7 @@ def accuracy_is_right(ws: Workspace) -> None:
 @check(weight=4, required=True)
 def error_is_the_fatal_one(ws: Workspace) -> None:
     """The message is that of the error which ended the run, or from which it last recovered, alone and whole."""
-    text, expected = string(answer(ws).get("error_message")), truth(ws)
-    # Without the name and the colon alone, the blank after them is left.
-    accepted = {f"{start}{expected['message']}" for start in (f"{expected['kind']}: ", " ", "")}
+    # White space around it, such as the end of its line, is no part of a message.
+    text, expected = string(answer(ws).get("error_message")).strip(), truth(ws)
+    accepted = {expected["message"], f"{expected['kind']}: {expected['message']}"}
     assert text in accepted, f"error_message is {text[:160]!r}, expected {expected['message']!r}"

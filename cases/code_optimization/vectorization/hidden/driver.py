@@ -67,7 +67,8 @@ def outputs(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
         for name, changed in () if case["brief"] else later:
             np.negative(changed, out=changed)
             found[f"other {name}"] = _plain(layer.forward(images[1]))
-        results.append({**found, **left, "own": [layer.weights, layer.biases]})
+        locked = [not one.flags.writeable for one in images]
+        results.append({**found, **left, "own": [layer.weights, layer.biases], "locked": locked})
     return results
 
 
@@ -88,9 +89,13 @@ def kept(case: dict[str, Any]) -> int:
 
 
 def _laid(values: Array, order: list[int], write: bool = True) -> Array:
-    """The same values, with the axes in this order in memory; not write: nobody can make it writeable."""
+    """The same values, with the axes in this order in memory; not write: read-only, and where the axes are in another
+    order nobody can make it writeable.
+    """
     laid = values.transpose(order).copy()
     laid.flags.writeable = write
+    if order == sorted(order):
+        return laid
     return laid.transpose(np.argsort(order))
 
 

@@ -24,7 +24,7 @@ def _settings(layer: Any) -> list[Any]:
     kept = [[name, value.requires_grad] for name, value in layer.state_dict(keep_vars=True).items()]
     random, tiny = torch.random.get_rng_state().tolist(), torch.full((1,), 1e-310, dtype=torch.float64)
     speed = [torch.get_float32_matmul_precision(), torch.get_num_threads(), torch.backends.cuda.flash_sdp_enabled()]
-    return [torch.get_default_dtype(), torch.is_grad_enabled(), random, layer.training, kept, speed, float(tiny * 1)]
+    return [torch.get_default_dtype(), torch.is_grad_enabled(), random, layer.training, kept, speed, bool(tiny * 1 > 0)]
 
 
 def called(sizes: Arrays, weights: Arrays, calls: list[Arrays]) -> list[Any]:
