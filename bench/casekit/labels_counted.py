@@ -29,6 +29,11 @@ VIEW = ("View", "UnsafeView", "ReshapeAlias", "Squeeze", "Unsqueeze", "Transpose
 """In the names of the same numbers in another shape: how many rows they are the tensor below tells."""
 
 
+SCORES = re.compile("Softmax|LogSigmoid|BinaryCrossEntropy")
+CHOICE = re.compile("Index(?!Add|Reduce)|Select|Slice|Gather|Take|Split|Unbind")
+"""In the names of what takes some of many rows: no other has a part in the loss."""
+
+
 def source() -> bytes:
     """The text of this module."""
     return Path(__file__).read_bytes()
@@ -50,9 +55,12 @@ def begin(torch: Any, classes: int, into: str, steps: bool = False, numbers: int
     def count_again(optimiser: Any, *_: Any) -> None:
         nonlocal together
         stepped = [it for group in optimiser.param_groups for it in group["params"] if it.grad is not None]
-        used = {id(it): latest[id(it)] for it in stepped if id(it) in latest and id(it) not in unused}
+        # What another network's gradient was copied into has none of its own.
+        copied = max(latest.values(), default=0)
+        used = {id(it): latest.get(id(it), copied) for it in stepped if id(it) not in unused}
+        kept.extend(it for it in stepped if id(it) not in seen)
         for name, count in used.items():
-            seen[name] += count
+            seen[name] = seen.get(name, 0) + count
         together += max(used.values(), default=0)
         unused.difference_update(map(id, stepped))
         write()
@@ -113,6 +121,7 @@ def labels(values: Iterable[Any], classes: int, numbers: int = 0) -> list[tuple[
     losses = [value.grad_fn for value in values if value.grad_fn is not None]
     told: dict[Any, int] = {}  # by nll_loss itself
     found: dict[Any, int] = {}
+    others: dict[Any, int] = {}
     rest, known = list(losses), set()
     while rest:
         node = rest.pop()
@@ -126,14 +135,31 @@ def labels(values: Iterable[Any], classes: int, numbers: int = 0) -> list[tuple[
         elif math.prod(_shape(node)) == 1 or node.name().startswith(VIEW):
             rest += _below(node)
         elif any(LAYER.search(it.name()) for it in _all_below(node)):
-            found[_origin(node, classes)] = _rows(_shape(node), classes)
+            of_classes = classes in _shape(node) or sum(size != 1 for size in _shape(node)) == 1
+            count = max(_rows(_shape(it), classes) for it in _scores_below(node) or [node])
+            (found if of_classes else others)[_origin(node, classes)] = count
     outputs = [(_leaves(node), count) for node, count in (found | told).items()]
+    # A term about features, such as their size, is one about the output that is made of them.
+    labelled = {id(leaf) for leaves, _ in outputs for leaf in leaves}
+    outputs += [(_leaves(it), count) for it, count in others.items() if not labelled & set(map(id, _leaves(it)))]
     return outputs + [
         ([leaf], count - counted)
         for leaf, count in (_versions(losses, numbers) if numbers else [])
         for counted in [sum(count for leaves, count in outputs if any(it is leaf for it in leaves))]
         if 0 < counted < count
     ]
+
+
+def _scores_below(node: Any) -> list[Any]:
+    """What scores of single rows were made into what this node sums up, such as a mean for each class."""
+    rest, found = [node], list[Any]()
+    while rest:
+        here = rest.pop()
+        if SCORES.search(here.name()):
+            found.append(here)
+        elif not LAYER.search(here.name()) and not CHOICE.search(here.name()):
+            rest += _below(here)
+    return found
 
 
 def _leaves(node: Any) -> list[Any]:
@@ -188,7 +214,7 @@ def _rows(shape: tuple[int, ...], classes: int) -> int:
         return 1  # the rest of the last epoch may be one row
     if len(sizes) <= 1:
         return math.prod(sizes)
-    return math.prod(sizes) // classes if classes in sizes else 0  # other widths are not of classes
+    return math.prod(sizes) // classes if classes in sizes else shape[0]  # of something else than classes
 
 
 def _shape(node: Any) -> tuple[int, ...]:

@@ -37,6 +37,10 @@ ONCE = [
     "-(hot * net(x).log_softmax(1)).sum(1).mean() + sum((it**2).sum() for it in net.parameters())",
     "(lambda z: 0.3 * F.cross_entropy(z, y) + 0.7 * F.cross_entropy(z, y.flip(0)))(net(x))",
     "F.cross_entropy(net(x), y) + F.cross_entropy(other(x), y)",
+    # Whatever a loss on rows is about: other things than classes, or means of each class.
+    "F.mse_loss(nn.Sequential(*net[:5])(x), torch.ones(8, 4))",
+    "F.cross_entropy(net(x), y) + nn.Sequential(*net[:5])(x).square().mean()",
+    "-torch.zeros(10, 10).index_add(0, y, net(x).log_softmax(1)).diagonal().sum()",
 ]
 TWICE = [
     "F.cross_entropy(net(torch.cat([x, x.flip(3)])), torch.cat([y, y]))",
@@ -150,6 +154,13 @@ one.step()
     assert json.loads((tmp_path / "labels.json").read_text()) == {"labels": 24, "together": 32}
     told(tmp_path, used + "two.step()\ntwo.step()")
     assert json.loads((tmp_path / "labels.json").read_text()) == {"labels": 24, "together": 48}
+    copied = """
+for mine, its in zip(net.parameters(), (twin := made()).parameters()):
+    its.grad = torch.ones_like(its)
+torch.optim.SGD(twin.parameters()).step()
+"""
+    told(tmp_path, used + copied)
+    assert json.loads((tmp_path / "labels.json").read_text()) == {"labels": 24, "together": 40}
     told(tmp_path, used.replace(", steps=True", "") + "two.step()")
     assert json.loads((tmp_path / "labels.json").read_text()) == {"labels": 24, "together": 32}
 
