@@ -102,7 +102,7 @@ class Service:
         """Write down what happened, before it changes what the service answers; the agent cannot reach it.
 
         After 20,000 events, 8 MiB, or an event that is nested too deeply to be written, one event `journal_full`
-        follows and nothing more; `ws.journal` then fails the check that asks, since nobody knows what came after.
+        follows and nothing more; `ws.journal` then fails the check that asks, since it is not known what came after.
         """
         with self._journal_lock:
             if self.full:

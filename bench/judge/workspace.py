@@ -244,7 +244,7 @@ class Workspace(Folder):
     def journal(self, service: str, during: Literal["agent", "judging"] = "agent") -> list[dict[str, Any]]:
         """What a service wrote down in the agent phase, or in this grading so far, in order.
 
-        AssertionError where that is more than a journal holds (20,000 events, 8 MiB): nobody knows what came after.
+        AssertionError where that is more than a journal holds (20,000 events, 8 MiB): it is not known what came after.
         """
         if during == "judging":
             return self._read_journal(service, during)
