@@ -16,6 +16,7 @@ from typing import Any
 from bench.authoring.locks import ProofLock, Surroundings, new_lock, write_lock
 from bench.authoring.proof_seeds import ProofSeed, Rounds
 from bench.authoring.verify import Proof, open_verifier
+from bench.authoring.yardstick import samples, slowness
 from bench.base.child import Child, log_tail, python_child, receive_orders
 from bench.base.install import DataFolders
 from bench.base.text import counted
@@ -26,10 +27,28 @@ from bench.judge import end_judges
 from bench.sandbox import Sandbox, counting_group, handed_on, open_sandbox
 
 BUDGET_S = 120.0
-"""CPU seconds that the proof of one case may take, containers not counted."""
+"""CPU seconds of the reference machine that the proof of one case may take, containers not counted."""
 BUDGET_MEAN_S = 60.0
 """What cases may take on average, for all of them to be proven every night."""
+_TOLD = 1.05
+"""From which slowness on it is told."""
 _MODULE = "bench.authoring.proving"
+
+
+@dataclass(frozen=True)
+class Spent:
+    """CPU time of a proof, and how slow the machine was meanwhile."""
+
+    here_s: float
+    slowness: float
+
+    @property
+    def reference_s(self) -> float:
+        return round(self.here_s / self.slowness, 2)
+
+    def __str__(self) -> str:
+        text = f"{self.reference_s:.1f} CPU seconds"
+        return text if self.slowness < _TOLD else f"{text} ({self.here_s:.1f} here, {self.slowness:.2f} times as slow)"
 
 
 @dataclass(frozen=True)
@@ -39,8 +58,8 @@ class Proven:
     case: Case
     proofs: Sequence[Proof]
     cpu_s: float
-    """Of the process, its judges and its sandboxes; containers are not counted, and where groups of version 1 cannot be
-    made, neither is what a sandbox was killed with."""
+    """As of the reference machine: of the process, its judges and its sandboxes; containers are not counted, and where
+    groups of version 1 cannot be made, neither is what a sandbox was killed with."""
     wall_s: float
     digest: str
     """The case's proof digest, before and after; empty where its files were changed meanwhile."""
@@ -117,6 +136,7 @@ def prove_case(
 
     used = 0.0
     with contextlib.ExitStack() as stack:
+        paces = stack.enter_context(samples())
         if (group := counting_group()) is not None:
             stack.callback(group.remove)
             orders["groups"] = [str(path) for path in group.paths]
@@ -132,10 +152,11 @@ def prove_case(
             add(Proof(case.id, "verifier", False, f"ended with status {code}: {log_tail(child.log)}", 0.0))
         if group is not None:
             used = round(group.cpu_s() or used, 2)
-    slow = lock if lock is not None and lock.kept_to(before, budget_s) else None
-    add(_budget(case, used, budget_s * (rounds.repeat or 1), slow))
+    spent = Spent(used, slowness(paces))
+    speaking = lock if lock is not None and lock.kept_to(before, budget_s) else None
+    add(_budget(case, spent, budget_s * (rounds.repeat or 1), speaking))
     took = round(time.monotonic() - began, 2)
-    return Proven(case, proofs, used, took, before if case.proof_digest == before else "")
+    return Proven(case, proofs, spent.reference_s, took, before if case.proof_digest == before else "")
 
 
 def _said(child: Child) -> Iterator[dict[str, Any]]:
@@ -144,10 +165,10 @@ def _said(child: Child) -> Iterator[dict[str, Any]]:
         yield json.loads(line)
 
 
-def _budget(case: Case, used: float, budget_s: float, lock: ProofLock | None) -> Proof:
+def _budget(case: Case, spent: Spent, budget_s: float, lock: ProofLock | None) -> Proof:
     """lock: of the same files, which kept to the budget elsewhere; None where there is none."""
-    over = used > budget_s
-    detail = f"{used:.1f} CPU seconds, at most {budget_s:g}"
+    over = spent.reference_s > budget_s
+    detail = f"{spent}, at most {budget_s:g}"
     if over and lock is not None:
         detail += f"; its lock has {lock.cpu_s:g} for the same files: this machine is slow"
     elif over:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from bench.authoring.locks import (
 from bench.authoring.proof_seeds import Rounds
 from bench.authoring.proving import Proven, contradiction, lock_proven, prove_case, prove_cases
 from bench.authoring.verify import Proof
+from bench.authoring.yardstick import REFERENCE_S, samples, slowness
 from bench.base.errors import UserError
 from bench.base.install import DataFolders
 from bench.cli.cases import verify
@@ -192,6 +194,37 @@ def test_a_case_that_takes_too_long_is_refused(tmp_path: Path) -> None:
     proven = prove_case(case, folders, ProcessSandbox(), told.append, Rounds(), budget_s=0.001)
     assert told[-1] == proven.proofs[-1] and (told[-1].name, told[-1].ok) == ("budget", False)
     assert "make its data, training or checks smaller" in told[-1].detail
+
+
+@pytest.mark.nightly
+def test_seconds_of_a_slow_machine_count_as_those_of_the_reference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = make_case(tmp_path / "cases", {"check.py": "x = 1"}, wrong={})
+    folders = DataFolders(tmp_path / "cases", ROOT / "agents", ROOT / "site", tmp_path / "cache")
+
+    def prove(slow: float, budget_s: float) -> Proven:
+        monkeypatch.setattr("bench.authoring.proving.slowness", lambda paces: slow)
+        return prove_case(case, folders, ProcessSandbox(), lambda proof: None, Rounds(), budget_s)
+
+    usual = prove(1.0, 60)
+    assert usual.proofs[-1].ok and "times as slow" not in usual.proofs[-1].detail
+    slow = prove(1000.0, usual.cpu_s / 100)
+    assert slow.proofs[-1].ok and slow.cpu_s < usual.cpu_s / 100
+    assert "here, 1000.00 times as slow), at most" in slow.proofs[-1].detail
+    assert not prove(1.0, usual.cpu_s / 100).proofs[-1].ok
+
+
+def test_the_pace_of_a_machine_is_that_of_all_samples_and_never_faster_than_the_reference(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("bench.authoring.yardstick._EVERY_S", 0.01)
+    with samples() as found:
+        while len(found) < 3:
+            time.sleep(0.01)
+    assert min(found) > 0.001, "work was done"
+    assert slowness([3 * REFERENCE_S, REFERENCE_S]) == pytest.approx(2)
+    assert slowness([REFERENCE_S / 2]) == 1
 
 
 @pytest.mark.nightly
