@@ -51,7 +51,7 @@ class ProofLock(Model):
     """That were proven."""
     proofs: int = Field(ge=1)
     cpu_s: float = Field(ge=0)
-    """CPU time of all proofs, in seconds."""
+    """CPU time of all proofs, in seconds of the reference machine."""
     wall_s: float = Field(0.0, ge=0)
     """How long they took, in seconds; 0: written before this was noted."""
     date: Instant

@@ -46,51 +46,65 @@ def begin(torch: Any, classes: int, into: str, steps: bool = False, numbers: int
     networks. classes: columns of an output. steps: whether a gradient counts again where an optimiser uses it again.
     numbers: how many an example has (3 x 32 x 32 of a picture); then each version of an example in a loss counts.
     """
-    seen: dict[int, int] = {}
-    together = 0
-    kept: list[Any] = []  # a parameter whose number another one takes over would be counted with it
-    latest: dict[int, int] = {}  # labels of a parameter's gradient, and
-    unused: set[int] = set()  # the parameters that no step was taken by since it was worked out
-
-    def count_again(optimiser: Any, *_: Any) -> None:
-        nonlocal together
-        stepped = [it for group in optimiser.param_groups for it in group["params"] if it.grad is not None]
-        # What another network's gradient was copied into has none of its own.
-        copied = max(latest.values(), default=0)
-        used = {id(it): latest.get(id(it), copied) for it in stepped if id(it) not in unused}
-        kept.extend(it for it in stepped if id(it) not in seen)
-        for name, count in used.items():
-            seen[name] = seen.get(name, 0) + count
-        together += max(used.values(), default=0)
-        unused.difference_update(map(id, stepped))
-        write()
+    counts = _Counts(into)
 
     def counting(derive: Any) -> Any:
         @functools.wraps(derive)
         def counted(values: Any, *args: Any, **options: Any) -> Any:
-            nonlocal together
             losses = [values] if isinstance(values, torch.Tensor) else list(values)
-            for parameters, count in labels(losses, classes, numbers):
-                together += count
-                for parameter in parameters:
-                    if id(parameter) not in seen:
-                        kept.append(parameter)
-                    seen[id(parameter)] = seen.get(id(parameter), 0) + count
-                    latest[id(parameter)] = count
-                    unused.add(id(parameter))
-            write()
+            counts.derive([loss for loss in losses if loss.grad_fn is not None], classes, numbers)
             return derive(values, *args, **options)
 
         return counted
 
-    def write() -> None:
-        Path(into).write_text(json.dumps({"labels": max(seen.values(), default=0), "together": together}))
-
-    write()
     for name in ("backward", "grad"):
         setattr(torch.autograd, name, counting(getattr(torch.autograd, name)))
     if steps:
-        importlib.import_module(torch.optim.Optimizer.__module__).register_optimizer_step_pre_hook(count_again)
+        importlib.import_module(torch.optim.Optimizer.__module__).register_optimizer_step_pre_hook(counts.step)
+
+
+class _Counts:
+    """The labels of each parameter, by its number, and of all networks together; written down at each change."""
+
+    def __init__(self, into: str) -> None:
+        self._into, self._together = into, 0
+        self._seen: dict[int, int] = {}
+        self._kept: list[Any] = []  # a parameter whose number another one takes over would be counted with it
+        self._latest: dict[int, int] = {}  # labels of a parameter's gradient, and
+        self._unused: set[int] = set()  # the parameters that no step was taken by since it was worked out
+        self._write()
+
+    def derive(self, losses: list[Any], classes: int, numbers: int) -> None:
+        """Count the labels of losses whose gradient is being worked out."""
+        for parameter in [leaf for loss in losses for leaf in _leaves(loss.grad_fn)]:
+            # A term without labels gives it a gradient of its own, too.
+            if id(parameter) not in self._latest:
+                self._kept.append(parameter)
+                self._latest[id(parameter)] = 0
+            self._unused.add(id(parameter))
+        for parameters, count in labels(losses, classes, numbers):
+            self._together += count
+            for parameter in parameters:
+                self._seen[id(parameter)] = self._seen.get(id(parameter), 0) + count
+                self._latest[id(parameter)] = count
+        self._write()
+
+    def step(self, optimiser: Any, *_: Any) -> None:
+        """Count labels again whose gradient an optimiser has used before, or takes from another network."""
+        stepped = [it for group in optimiser.param_groups for it in group["params"] if it.grad is not None]
+        # What another network's gradient was copied into has none of its own.
+        copied = max(self._latest.values(), default=0)
+        used = {id(it): self._latest.get(id(it), copied) for it in stepped if id(it) not in self._unused}
+        self._kept.extend(it for it in stepped if id(it) not in self._latest)
+        for name, count in used.items():
+            self._seen[name] = self._seen.get(name, 0) + count
+        self._together += max(used.values(), default=0)
+        self._unused.difference_update(map(id, stepped))
+        self._write()
+
+    def _write(self) -> None:
+        told = {"labels": max(self._seen.values(), default=0), "together": self._together}
+        Path(self._into).write_text(json.dumps(told))
 
 
 def note_children(into: str) -> None:

@@ -161,6 +161,16 @@ torch.optim.SGD(twin.parameters()).step()
 """
     told(tmp_path, used + copied)
     assert json.loads((tmp_path / "labels.json").read_text()) == {"labels": 24, "together": 40}
+    own = """
+features, part = nn.Sequential(*net[:5]), nn.Linear(4, 3)
+third = torch.optim.SGD([*net.parameters(), *part.parameters()])
+third.zero_grad()
+(F.cross_entropy(net(x), y) + part(features(x)).square().mean()).backward()
+third.step()
+"""
+    told(tmp_path, used + own)
+    # The part has a gradient of its own, by a term that has no labels.
+    assert json.loads((tmp_path / "labels.json").read_text()) == {"labels": 32, "together": 40}
     told(tmp_path, used.replace(", steps=True", "") + "two.step()")
     assert json.loads((tmp_path / "labels.json").read_text()) == {"labels": 24, "together": 32}
 
